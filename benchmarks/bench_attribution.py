@@ -13,19 +13,19 @@ from functools import partial
 import torch
 from clock import DEVICE, GPU, device_name, seconds
 
-from roarbench.devices import available_gpu_memory
+from roarbench.devices import count_available_gpu_bytes
 from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, find_estimator
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import EXPLAINED, count_fitting_images, importance_maps
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps, count_fitting_images
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noisy_copies
+from roarbench.estimators.noise import make_noisy_copies
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.kernels.bit_planes import Layout
-from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.ranking import tie_order
+from roarbench.kernels.device_ranking import rank_to_planes
+from roarbench.kernels.ranking import draw_tie_order
 from roarbench.models.build import build
-from roarbench.models.cost import network_cost
+from roarbench.models.network_cost import count_network_cost
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
@@ -36,8 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     torch.set_num_threads(1)
-    cost = network_cost(NETWORK, CLASSES, 3, SIZE)
-    n = count_fitting_images(available_gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
+    n = count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
     model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
@@ -45,14 +45,14 @@ def main() -> None:
     print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
     for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
         wanted = [find_estimator(id_) for id_ in ids]
-        took = seconds(partial(importance_maps, wanted, model, batch, black))
-        rate = n * passes(wanted).forward / took
+        took = seconds(partial(compute_importance_maps, wanted, model, batch, black))
+        rate = n * count_passes(wanted).forward / took
         flops = rate * FORWARD_AND_BACK * cost.flops
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
-    noise = seconds(lambda: noisy_copies(batch.images, batch.ids, 0, SEED)) / n
+    noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
-    some, ties = torch.rand(8, *SHAPE), torch.from_numpy(tie_order(torch.arange(8).numpy(), layout.features))
-    rank = seconds(partial(planes_of, some.to(DEVICE), lambda: ties.to(DEVICE), layout)) / 8
+    some, ties = torch.rand(8, *SHAPE), torch.from_numpy(draw_tie_order(torch.arange(8).numpy(), layout.features))
+    rank = seconds(partial(rank_to_planes, some.to(DEVICE), lambda: ties.to(DEVICE), layout)) / 8
     print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

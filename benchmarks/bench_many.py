@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import torch
 
-from roarbench.devices import COMPILING, device, gpus
+from roarbench.devices import COMPILING, choose_device, list_gpus
 from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
@@ -32,21 +32,21 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 @lru_cache(maxsize=1)
 def held(images: int) -> DegradedImages:
     """Make random images, half of the features removed, once in each worker."""
-    return draw_images((3, 32, 32), images, device())
+    return draw_images((3, 32, 32), images, choose_device())
 
 
 def training(images: int, epochs: float, seed: int, compiling: bool) -> None:
     """Do one training of the suite `cifar10`, on a GPU compiled or not."""
     if compiling:
         os.environ[COMPILING] = "1"
-    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(device())
+    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
     fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)
 
 
 def per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
     """Measure the trainings in a minute, when each worker has done one that warms up."""
-    with LocalEngine(at_once, gpus()[:1]) as engine:
+    with LocalEngine(at_once, list_gpus()[:1]) as engine:
         complete(engine, [(images, 1.0, 0, compiling)] * at_once)
         start = time.perf_counter()
         complete(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
@@ -71,11 +71,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=find_recipe("cifar10@1").epochs)
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])
     arguments = parser.parse_args()
-    name = torch.cuda.get_device_name() if gpus() else "processor"
+    name = torch.cuda.get_device_name() if list_gpus() else "processor"
     print(f"{name}: resnet8 at 32 pixels, {arguments.images:,} images, {arguments.epochs:g} epochs")
     first = None
     for at_once in arguments.at_once:
-        for compiling in (False, True) if gpus() else (False,):
+        for compiling in (False, True) if list_gpus() else (False,):
             rate = per_minute(at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling)
             first = first or rate
             how = ", compiled" if compiling else ""

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import torch
 
-from roarbench.devices import device
+from roarbench.devices import choose_device
 
-DEVICE = device()
+DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"
 
 

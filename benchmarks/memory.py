@@ -35,8 +35,8 @@ from roarbench.plan.run_keys import build_run
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.store.layout import Workspace
-from roarbench.text import markdown_table
+from roarbench.store.workspace import Workspace
+from roarbench.text import format_markdown_table
 from roarbench.workers.job import Job, perform
 
 TEST = 2000
@@ -168,7 +168,7 @@ def main() -> None:
     arguments = parser.parse_args()
     lines = [line(images, arguments.size, arguments.stages) for images in arguments.images]
     print(
-        markdown_table(
+        format_markdown_table(
             ["training images", "their MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines
         )
     )

@@ -25,17 +25,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.devices import device
+from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators import engine
+from roarbench.estimators.affine_stem import fold_batchnorm, split_stem
 from roarbench.estimators.catalogue import PAPER, find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.stem import fold_batchnorm, split_stem
 from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import features, sort_keys, tie_order
+from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
@@ -95,25 +95,27 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
         pixels, labels = (torch.tensor(np.array(array)) for array in (data.train.pixels, data.train.labels))
         tested = torch.tensor(np.array(data.test.pixels[:count]))
     norm, fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
-    model = build(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(device())
+    model = build(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(
+        choose_device()
+    )
     recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)
     fit(model, DegradedImages(pixels, None, fill, Unit.SCALAR), labels, norm, recipe, 0)
     untouched = DegradedImages(tested, None, fill, Unit.SCALAR)
     targets = predict(model, untouched, norm, count_scored_at_once(record.size)).argmax(1)
     accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
     print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
-    return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(device()), norm.black
+    return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(choose_device()), norm.black
 
 
 def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: Layout) -> dict[str, NDArray[np.uint8]]:
     """Return the bit-planes of the 18, explained `size` images at a time."""
     n, wanted = len(batch.ids), [find_estimator(name) for name in PAPER]
-    parts = [importance_maps(wanted, model, batch.part(slice(i, i + size)), black) for i in range(0, n, size)]
-    ties = tie_order(batch.ids.numpy(), layout.features)
+    parts = [compute_importance_maps(wanted, model, batch.part(slice(i, i + size)), black) for i in range(0, n, size)]
+    ties = draw_tie_order(batch.ids.numpy(), layout.features)
     found = {}
     for id_ in PAPER:
         maps = torch.cat([part[id_] for part in parts]).float().cpu().numpy()
-        found[id_] = encode(sort_keys(features(maps, layout.shape, layout.unit), ties), layout)
+        found[id_] = encode(sort_keys(arrange_features(maps, layout.shape, layout.unit), ties), layout)
     return found
 
 
@@ -129,7 +131,7 @@ def main() -> None:
     model, batch, black = prepared(arguments.model, arguments.train, arguments.epochs, arguments.images)
     _, *(channels, height, width) = batch.images.shape
     layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
-    exact, kind = rankings(model, batch, black, arguments.images, layout), device().type
+    exact, kind = rankings(model, batch, black, arguments.images, layout), choose_device().type
     tf32 = real_tf32() if kind == "cuda" else EmulatedTF32()  # type: ignore[no-untyped-call]
     cases: dict[str, tuple[AbstractContextManager[Any], nn.Module, int]] = {
         "bf16": (torch.autocast(kind, torch.bfloat16), model, arguments.images),

@@ -26,7 +26,7 @@ def main() -> None:
 def show() -> None:
     """Show it as the store is now; text from outside is escaped by the templates."""
     shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
-    page = (None if query else recall(shown)) or fresh(shown, query)
+    page = (None if query else recall(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
@@ -35,19 +35,19 @@ def show() -> None:
     seen.set()
 
 
-def fresh(shown: Shown, query: dict[str, str]) -> Page:
+def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
     """Return the page that a query asks for, or a sentence where the store does not have it."""
-    from leaderboard.links import PageNotFound, Site, address  # a page that was kept needs none of these
-    from leaderboard.render import list_addresses, message, render
-    from leaderboard.views import live_store
+    from leaderboard.links import PageNotFound, Site, make_address  # a page that was kept needs none of these
+    from leaderboard.render import list_addresses, render, render_message
+    from leaderboard.views import find_live_store
 
     try:
-        live = live_store(shown)
+        live = find_live_store(shown)
         views = live.views(waiting=not query)
         site = Site(views, list_addresses(views), live=True)
-        page = render(site, address(**query))
+        page = render(site, make_address(**query))
     except (PageNotFound, StoreError) as error:
-        return message(str(error), Site({}, live=True))
+        return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
     if query:
         return page

@@ -2,23 +2,23 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from leaderboard.headline import headline, network_headline
-from leaderboard.page_text import day, make_plain, slug
-from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
-from roarbench.analysis.evidence import Evidence
+from leaderboard.headline import write_headline, write_own_network_headline
+from leaderboard.page_text import format_day, make_plain, make_slug
+from leaderboard.records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.estimators.naming import find_display_name, find_known_estimator
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import remarks
-from roarbench.report.warning_text import LONGEST, Doubt, doubts_of
+from roarbench.report.table_notes import write_remarks
+from roarbench.report.warning_text import LONGEST, Doubt, list_row_doubts
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
 from roarbench.stats.rank_intervals import Place, find_reversed
-from roarbench.text import capital, format_count
+from roarbench.text import capitalize, format_count
 
 
-def board_record(
+def make_board_record(
     evidence: Evidence,
     table: SuiteTable,
     roar: SuiteTable | None = None,
@@ -31,43 +31,47 @@ def board_record(
     rows = tuple(
         BoardRow(
             row.estimator,
-            *name_for_people(row.estimator),
-            about=about(results, row.estimator),
-            control=lookup_estimator(row.estimator).control,
+            *find_display_name(row.estimator),
+            about=describe_estimator(results, row.estimator),
+            control=find_known_estimator(row.estimator).control,
             place=row.place,
             value=row.gain if table.judged else row.accuracies[-1].in_points,
             beating=row.beating,
             knows=table.knows(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
-            doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
+            doubts=(*_gap(table, scores, row), *list_row_doubts(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.entered,
         )
         for row in table.rows
     )
-    controls = [row for row in rows if lookup_estimator(row.id).is_model_free and row.value.value is not None]
+    controls = [row for row in rows if find_known_estimator(row.id).is_model_free and row.value.value is not None]
     return BoardRecord(
-        slug=slug(results),
+        slug=make_slug(results),
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_network_headline(table) or headline(rows, board.one_network),
-        facts=facts(table, table.names, capital(protocol.gain) if table.judged else "Masks alone", board.images),
+        headline=_network_headline(table) or write_headline(rows, board.one_network),
+        facts=list_facts(
+            table, table.names, capitalize(protocol.gain) if table.judged else "Masks alone", board.images
+        ),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
-        caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
+        caption=f"{table.caption}. {write_remarks(table, signs=False)}",  # rows have doubts in words
         rows=rows,
         best=controls[0] if controls and table.judged and not protocol.by_networks else None,
-        axis=linear_axis([end for row in rows for end in row.value if end is not None]),
-        costs=cost_axis([row.seconds for row in rows if row.seconds]),
+        axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
+        costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         gained=table.judged,
     )
 
 
 def _network_headline(table: SuiteTable) -> str:
-    said = network_headline([row for row in table.rows if row.estimator not in table.suite_results.suite.entered])
+    said = write_own_network_headline(
+        [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
+    )
     return f"{said}." if said and table.board.protocol.by_networks else ""
 
 
@@ -75,12 +79,12 @@ def _places(table: SuiteTable) -> dict[str, Place]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
 
-def facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
+def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
     """Return what was asked of which rows, on how many images and networks of a table, and when."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
-    record, controls = suite.dataset_record, [name for name in names if lookup_estimator(name).control]
+    record, controls = suite.dataset_record, [name for name in names if find_known_estimator(name).control]
     entered = [name for name in names if name in suite.entered and name not in controls]
-    kind = "submission" if all(lookup_estimator(name).submitted for name in entered) else "added row"
+    kind = "submission" if all(find_known_estimator(name).submitted for name in entered) else "added row"
     estimators = len(names) - len(controls) - len(entered)
     counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
     newest = max((result.created for result in results.results.values()), default=None)
@@ -92,15 +96,15 @@ def facts(table: SuiteTable, names: Collection[str], asked: str, images: int) ->
         else make_plain(suite.described_network),
         f"{images:,} test images",
         ", ".join(format_count(n, what) for n, what in counts if n),
-        day(newest) if newest else "",
+        format_day(newest) if newest else "",
     )
     return tuple(filter(None, found))
 
 
-def about(suite_results: SuiteResults, name: str) -> str:
+def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     """Return what an estimator is, in a sentence: of a submission its author's."""
-    submission, row = suite_results.submissions.get(name), lookup_estimator(name)
-    return capital(make_plain(submission.description if submission and not row.twin else row.about))
+    submission, row = suite_results.submissions.get(name), find_known_estimator(name)
+    return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
 
 
 def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:

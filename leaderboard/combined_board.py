@@ -6,9 +6,9 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from leaderboard.build_boards import about, facts
-from leaderboard.headline import two_questions
-from leaderboard.page_text import slug
+from leaderboard.build_boards import describe_estimator, list_facts
+from leaderboard.headline import write_combined_headline
+from leaderboard.page_text import make_slug
 from leaderboard.records import (
     BEATS,
     BELOW,
@@ -19,18 +19,18 @@ from leaderboard.records import (
     UNJUDGED,
     Axis,
     BoardRecord,
-    kind_beside_zero,
-    linear_axis,
+    find_kind_beside_zero,
+    make_linear_axis,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.cost import passes
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.estimators.naming import find_display_name, find_known_estimator
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.protocols.protocol import Protocol
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import capital
+from roarbench.text import capitalize
 
 RANDOM_KINDS = {  # of rows under ROAR, beside Random alone
     BEATS: "better than Random",
@@ -64,12 +64,12 @@ class Question:
     @property
     def title(self) -> str:
         """Return the head of the column."""
-        return capital(self.gain)
+        return capitalize(self.gain)
 
     @cached_property
     def axis(self) -> Axis:
         """Return a scale that holds all gains with their intervals."""
-        return linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
+        return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
 
     @property
     def key(self) -> list[tuple[str, str]]:
@@ -108,13 +108,13 @@ def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pair
     asked = _questions(both) + ([_third(evidence)] if evidence else [])
     names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
     own, roar = ([row for row in each.rows if row.estimator not in results.suite.entered] for each in tables)
-    gains = capital(" and ".join(each.gain for each in asked))
+    gains = capitalize(" and ".join(each.gain for each in asked))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
-        slug=slug(results),
+        slug=make_slug(results),
         title=results.title,
-        headline=two_questions(own, roar),
-        facts=facts(both.own, names, gains, both.roar.board.images),
+        headline=write_combined_headline(own, roar),
+        facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two say what the gains are, as the page does
         questions=tuple(asked),
         rows=tuple(_named(results, name, features) for name in names),
@@ -122,9 +122,13 @@ def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pair
 
 
 def _named(results: SuiteResults, name: str, features: int) -> Named:
-    estimator = lookup_estimator(name)
+    estimator = find_known_estimator(name)
     return Named(
-        name, *name_for_people(name), about(results, name), estimator.control, sum(passes([estimator], features))
+        name,
+        *find_display_name(name),
+        describe_estimator(results, name),
+        estimator.control,
+        sum(count_passes([estimator], features)),
     )
 
 
@@ -146,7 +150,7 @@ def _third(board: BoardRecord) -> Question:
 
 def _answer_beside_random(row: Row) -> Answer:
     """Return what ROAR says of a row; a control keeps its colour and has a verdict, Random itself has none."""
-    beside, control = row.random, lookup_estimator(row.estimator).control
+    beside, control = row.random, find_known_estimator(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
@@ -154,5 +158,5 @@ def _answer_beside_random(row: Row) -> Answer:
 
 def _answer_beside_zero(row: Row) -> Answer:
     """Return what own-network gain says of a row."""
-    kind = kind_beside_zero(row.network)
+    kind = find_kind_beside_zero(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

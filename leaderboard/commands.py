@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.page_cache import ALL, ASKED, Selection, Shown, place, seen
+from leaderboard.page_cache import ALL, ASKED, Selection, Shown, find_cache_file, seen
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
@@ -31,9 +31,9 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
     shown = Shown(anywhere, str(store.resolve()), data, reference)
     if any(selection):
-        from leaderboard.views import live_store
+        from leaderboard.views import find_live_store
 
-        _refuse_none(live_store(shown).views(), selection)
+        _refuse_none(find_live_store(shown).views(), selection)
     run_app(shown, port)
 
 
@@ -54,11 +54,11 @@ def run_app(shown: Shown, port: int) -> None:
 
 def _keep_ready(shown: Shown) -> None:
     """Compute ahead of visitors; the first one, whom a page that was kept can be shown, is not kept waiting by it."""
-    if place(shown).exists():
+    if find_cache_file(shown).exists():
         seen.wait(_PATIENCE)
-    from leaderboard.views import live_store
+    from leaderboard.views import find_live_store
 
-    live_store(shown).keep_ready()
+    find_live_store(shown).keep_ready()
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, linear_axis
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
+from roarbench.estimators.naming import find_display_name, find_known_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
-from roarbench.text import format_signed, interval
+from roarbench.text import format_interval, format_signed
 
 _SIZE, _ROWS = (1200, 630), 7  # as Open Graph asks for
 _INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
@@ -33,10 +33,12 @@ class Figure(NamedTuple):
     words: str
 
 
-def figure(table: SuiteTable, estimator: str) -> Figure | None:
+def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return an estimator's curve with the controls'; None where a point of it is missing."""
     board, gains = table.board, table.board.protocol.by_difference
-    rows = [row for row in board.rows if row.estimator == estimator or lookup_estimator(row.estimator).is_model_free]
+    rows = [
+        row for row in board.rows if row.estimator == estimator or find_known_estimator(row.estimator).is_model_free
+    ]
     found = {row.estimator: [(t, at.in_points) for t, at in board.curve(row).items()] for row in rows}
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
     if estimator not in curves:
@@ -45,18 +47,18 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
     drawn = [*curves.values(), own]
     ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
     form = format_signed if gains else "{:.1f}".format
-    said = ", ".join(f"t = {t:g}: {interval(at, form)}" for t, at in own[1:])
+    said = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
     alone = f"; measured at t = {board.levels[0]:g} alone" if len(board.levels) == 1 else ""
     return Figure(
         f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
         drawn,
-        linear_axis(ends if gains else [*ends, 100.0]),
+        make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,
-        f"{name_for_people(estimator).name} by fraction removed: {said}. Grey: the controls.",
+        f"{find_display_name(estimator).name} by fraction removed: {said}. Grey: the controls.",
     )
 
 
-def card(board: BoardRecord, heading: str) -> bytes:
+def draw_card(board: BoardRecord, heading: str) -> bytes:
     """Return the picture beside a link to a board, as PNG: its headline, and its first rows as dots."""
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
-from roarbench.estimators.naming import lookup_estimator
+from roarbench.estimators.naming import find_known_estimator
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
-from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 BLURRED = "random-blurred"
 
 
-def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
+def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Return how many estimators beat every control, and whether ROAR's best are among them.
 
     Nothing is said where a gain or a verdict is missing (networks at chance give none), or where a control joined that
@@ -30,7 +30,7 @@ def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    told = any(lookup_estimator(row.id).uses_prediction for row in own if row.control)
+    told = any(find_known_estimator(row.id).uses_prediction for row in own if row.control)
     never = f"see{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'never see the network'}"
     one = f"the one control, which {never or 'never sees the network'}"
@@ -41,7 +41,7 @@ def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     return " ".join(filter(None, (f"{count} {of}.", _describe_joined(joined, "every control"), _roar(asking, winners))))
 
 
-def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
+def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
     """Say how many estimators explain their network, and how many beat Random under ROAR, as blurred noise may.
 
     Nothing is said where a row lacks its verdict.
@@ -50,7 +50,7 @@ def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
         network: The suite's own rows under own-network gain.
         roar: The same under ROAR, where fewer rows may have been run.
     """
-    explained, retrained = network_headline(network), _estimators(roar)
+    explained, retrained = write_own_network_headline(network), _estimators(roar)
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
     beat = sum(_beats_random(row) for row in retrained)
@@ -60,7 +60,7 @@ def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
     return f"{explained}; under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
 
 
-def network_headline(rows: Sequence[Row]) -> str:
+def write_own_network_headline(rows: Sequence[Row]) -> str:
     """Say how many estimators explain their network, without a full stop; nothing where one lacks its verdict."""
     judged = _estimators(rows)
     if not judged or not all(row.network for row in judged):
@@ -75,7 +75,7 @@ def _estimators(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_control(row: Row) -> bool:
-    return lookup_estimator(row.estimator).control
+    return find_known_estimator(row.estimator).control
 
 
 def _beats_random(row: Row) -> bool:

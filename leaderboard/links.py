@@ -29,7 +29,7 @@ class Address(NamedTuple):
         return dict(self.choices).get(name, "")
 
 
-def address(page: str = "board", suite: str = "", **choices: str) -> Address:
+def make_address(page: str = "board", suite: str = "", **choices: str) -> Address:
     """Return an address; empty choices are left out."""
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
@@ -45,7 +45,7 @@ class Site:
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
         self.views, self.known, self.live = views, known, live
         self.files: dict[str, bytes] = {}
-        self._names = {each: file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
+        self._names = {each: make_file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
 
     def at(self, page: Address) -> str:
         """Return the link to a page; empty where there is no such page."""
@@ -55,13 +55,13 @@ class Site:
 
     def to(self, page: str, suite: str = "", **choices: str) -> str:
         """Return the link to a page by what it is asked for."""
-        return self.at(address(page, suite, **choices))
+        return self.at(make_address(page, suite, **choices))
 
     def file(self, name: str, content: bytes) -> str:
         """Keep a file that a page shows or offers; return its address, empty where a button stands for it."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
-            return data_uri(kind, content)
+            return make_data_uri(kind, content)
         self.files[name] = content
         return "" if self.live else name
 
@@ -77,12 +77,12 @@ class Site:
         return self.views[name]
 
 
-def data_uri(kind: str, content: bytes) -> str:
+def make_data_uri(kind: str, content: bytes) -> str:
     """Return a file within an address."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def file_name(of: Address) -> str:
+def make_file_name(of: Address) -> str:
     """Return a file name of harmless letters, whatever the address is made of; different for different addresses."""
     plain = "-".join(filter(None, [of.page, of.suite, *(value for _, value in of.choices)]))
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from platformdirs import user_cache_path
 
 from roarbench.files import write_whole
-from roarbench.identity import fingerprint
-from roarbench.store.provenance import code_version
+from roarbench.identity import hash_value
+from roarbench.store.provenance import read_code_version
 from roarbench.store.results import ResultsStore
 
 ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script what to show, as JSON
 judged, seen = Event(), Event()  # set once this process has read all and judged a board; once a visitor saw a page
 _kept: dict[Path, str] = {}  # stamps of the pages that this process has kept
-Selection = tuple[str, str]  # boards of these images and of this reference, as `analysis.load.fits` takes them
+Selection = tuple[str, str]  # boards of these images and of this reference, as `analysis.results_query.fits` takes them
 ALL: Selection = ("", "")
 
 
@@ -46,7 +46,7 @@ def recall(shown: Shown) -> Page | None:
     if judged.is_set():
         return None
     try:
-        kept = json.loads(place(shown).read_text("utf-8"))
+        kept = json.loads(find_cache_file(shown).read_text("utf-8"))
     except (OSError, ValueError):
         return None
     with ResultsStore.open(shown.url, read_only=True) as results:
@@ -55,8 +55,8 @@ def recall(shown: Shown) -> Page | None:
 
 def keep(shown: Shown, state: str, page: Page) -> None:
     """Keep the page of a store in this state, where the user's cache can be written and the code has a version."""
-    stamp, path = _stamp(state), place(shown)
-    if code_version().endswith("+dirty") or _kept.get(path) == stamp:
+    stamp, path = _stamp(state), find_cache_file(shown)
+    if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:
         return
     _kept[path] = stamp
     text = json.dumps({"stamp": stamp, "page": page._asdict()})
@@ -65,10 +65,10 @@ def keep(shown: Shown, state: str, page: Page) -> None:
         write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
 
 
-def place(shown: Shown) -> Path:
+def find_cache_file(shown: Shown) -> Path:
     """Return where it is kept: among the user's own files, as a store and its folder may be somebody else's."""
-    return user_cache_path("roarbench") / "board" / f"{fingerprint(list(shown))}.json"
+    return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 
 def _stamp(state: str) -> str:
-    return f"{code_version()} | {state}"
+    return f"{read_code_version()} | {state}"

@@ -5,7 +5,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, metadata
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 
 def _repository() -> str:
@@ -23,15 +23,15 @@ REPOSITORY = _repository()
 
 def make_plain(text: str, longest: int = 300) -> str:
     """Return text from outside as one printable line, cut where it is too long."""
-    return one_line(text, longest)
+    return fit_on_one_line(text, longest)
 
 
-def day(moment: datetime) -> str:
+def format_day(moment: datetime) -> str:
     """Return a date as it is read: `23 Nov 2026`."""
     return f"{moment.day} {moment:%b %Y}"
 
 
-def slug(suite_results: SuiteResults) -> str:
+def make_slug(suite_results: SuiteResults) -> str:
     """Return the name of a suite and version in addresses and file names.
 
     Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than

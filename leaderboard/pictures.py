@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from leaderboard.page_text import slug
+from leaderboard.page_text import make_slug
 from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
@@ -23,12 +23,12 @@ from roarbench.enums import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, U
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images, pair_images_of_class
-from roarbench.kernels.bit_planes import Layout, bin_codes, find_removed_bits
-from roarbench.kernels.mask_matching import compute_changes, draw_matching_ties, match_removed, strata
+from roarbench.kernels.bit_planes import Layout, find_removed_bits, read_bin_codes
+from roarbench.kernels.matched_masks import assign_strata, compute_changes, draw_matching_ties, match_removed
 from roarbench.protocols.protocol import Protocol
-from roarbench.store.layout import Workspace
-from roarbench.store.ranking_spec import ranking_spec
+from roarbench.store.ranking_spec import make_ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
+from roarbench.store.workspace import Workspace
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
@@ -57,13 +57,13 @@ class Pictures:
 
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
     """Return a suite's pictures: from images and rankings, else from the file; None where there is neither."""
-    path = pictures_file(results, folder)
+    path = find_pictures_file(results, folder)
     return _read_store(results, folder) or (_read_file(path) if path.exists() else None)
 
 
-def pictures_file(results: SuiteResults, folder: Path) -> Path:
+def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
     """Return the file in which a store without images keeps a suite's pictures."""
-    return folder / "pictures" / f"{slug(results)}-{results.data[:12]}.zip"
+    return folder / "pictures" / f"{make_slug(results)}-{results.data[:12]}.zip"
 
 
 def save_pictures(found: Pictures, path: Path) -> None:
@@ -158,11 +158,11 @@ class PictureMaker:
         if kind != "matched":
             return own
         codes, ties = (
-            bin_codes(planes[self.others], layout),
+            read_bin_codes(planes[self.others], layout),
             draw_matching_ties(self.seed, self.numbers, layout.features),
         )
         return match_removed(
-            own, codes, strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
+            own, codes, assign_strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
         )
 
     def _heat(self, rankings: Rankings) -> Bytes:
@@ -207,7 +207,7 @@ def _rankings(
     """Return the rankings of the rows by the first reference or another, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.placed:
-        spec = ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
+        spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
         both = replace(spec, splits=tuple(Split))  # a suite that trains with this row ranked training images, too
         for each in filter(store.has, (spec, both)):
             try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roarbench.protocols.protocol import Protocol
 from roarbench.report.warning_text import Doubt
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import ControlComparison
 
@@ -31,7 +31,7 @@ NETWORK_KINDS = {  # the same under own-network gain
 _BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
 
-def kind_beside_zero(test: OwnNetworkTest | None) -> str:
+def find_kind_beside_zero(test: OwnNetworkTest | None) -> str:
     """Return what a row is coloured by under own-network gain: one that has 0 by construction as a control is."""
     return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
@@ -63,7 +63,7 @@ class BoardRow:
     def kind(self) -> str:
         """Return what it is coloured by: success is to beat every control, not one of them."""
         if self.network:
-            return kind_beside_zero(self.network)
+            return find_kind_beside_zero(self.network)
         if self.control:
             return CONTROL
         if not self.beating:
@@ -95,7 +95,7 @@ class Axis(NamedTuple):
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
 
 
-def linear_axis(values: list[float]) -> Axis:
+def make_linear_axis(values: list[float]) -> Axis:
     """Return a scale that holds these values and 0, with about six round ticks."""
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
@@ -105,7 +105,7 @@ def linear_axis(values: list[float]) -> Axis:
     return Axis(low, high, tuple(round(step * n, 10) + 0.0 for n in range(ceil(low / step), floor(high / step) + 1)))
 
 
-def cost_axis(seconds: list[float]) -> Axis | None:
+def make_cost_axis(seconds: list[float]) -> Axis | None:
     """Return a scale of ratios that holds these numbers, with powers of ten; None where there is none."""
     if not seconds:
         return None

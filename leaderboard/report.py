@@ -5,39 +5,39 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.figure import figure
+from leaderboard.figure import make_figure
 from leaderboard.page_text import make_plain
-from leaderboard.render import TEMPLATES, templates
+from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_new
 from roarbench.plan.suites import spell_suite
-from roarbench.report.estimator_profile import profile
-from roarbench.report.table_notes import methods, origin
-from roarbench.store.provenance import code_version
+from roarbench.report.estimator_profile import make_profile
+from roarbench.report.table_notes import describe_methods, list_origins
+from roarbench.store.provenance import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
 _SECONDS = 120  # that a browser may take to print
 
 
-def report_html(view: SuiteView) -> str:
+def render_report(view: SuiteView) -> str:
     """Return a page that needs no other file: the boards of the leading protocol and of ROAR, and all behind them."""
     rows = [row for board in view.leading_boards for row in board.rows]
-    profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
-    return (templates().get_template("report.html")).render(
+    profiles = [make_profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    return (load_templates().get_template("report.html")).render(
         title=make_plain(view.title),
         headline=view.paired.headline if view.paired else view.board.headline,
         to=lambda *page, **choices: "",
         boards=[(board, view.table(board.protocol)) for board in view.leading_boards],
-        figure=figure,
-        methods=methods,
+        figure=make_figure,
+        methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-        origin=list(origin(view.results)),
+        origin=list(list_origins(view.results)),
         called=spell_suite(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
-        version=code_version(),
+        version=read_code_version(),
     )
 
 
@@ -49,7 +49,7 @@ def write_report(view: SuiteView, path: Path) -> None:
     """
     if path.suffix not in (".html", ".pdf"):
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
-    html = report_html(view)
+    html = render_report(view)
     if path.suffix == ".html":
         write_new(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from leaderboard.combined_board import PairedBoard
-from leaderboard.records import Axis, linear_axis
+from leaderboard.records import Axis, make_linear_axis
 from roarbench.stats.bootstrap import Estimate
-from roarbench.text import format_count, interval
+from roarbench.text import format_count, format_interval
 
 _WIDTH, _HEIGHT = 560, 330  # of the field, in the units of the picture
 _LETTER, _LINE = 6.4, 13.0  # of a label
@@ -53,7 +53,7 @@ class Scatter(NamedTuple):
         return _down(self.own, value)
 
 
-def scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
+def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     """Return the picture of the rows of some boards; None where no row has both gains."""
     found, rows = list[Found](), 0
     for number, board in enumerate(boards):
@@ -66,7 +66,7 @@ def scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     if not found:
         return None
     across, down = (_axis(each.roar for each in found), _axis(each.own for each in found))
-    said = "; ".join(f"{each.name} {interval(each.roar)} and {interval(each.own)}" for each in found)
+    said = "; ".join(f"{each.name} {format_interval(each.roar)} and {format_interval(each.own)}" for each in found)
     missing = rows - len(found)
     return Scatter(
         [board.title for board in boards],
@@ -80,7 +80,7 @@ def scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
 
 
 def _axis(gains: Iterable[Estimate]) -> Axis:
-    return linear_axis([end for gain in gains for end in gain if end is not None])
+    return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
 def _across(axis: Axis, value: float) -> float:

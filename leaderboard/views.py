@@ -9,21 +9,21 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.build_boards import board_record
+from leaderboard.build_boards import make_board_record
 from leaderboard.combined_board import PairedBoard, pair_boards
 from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
-from leaderboard.page_text import slug
+from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from roarbench.analysis.data_versions import image_notes
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import has_only_shared_runs, is_of
+from roarbench.analysis.data_versions import list_image_notes
+from roarbench.analysis.results_query import has_only_shared_runs, is_of
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
     collect_all,
     drop_idle_submissions,
 )
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError
@@ -65,7 +65,7 @@ class SuiteView:
     @property
     def slug(self) -> str:
         """Return its name in addresses."""
-        return slug(self.results)
+        return make_slug(self.results)
 
     @property
     def title(self) -> str:
@@ -120,7 +120,7 @@ class SuiteView:
 
         def make() -> BoardRecord:
             seconds = self.pictures.seconds if self.pictures else {}
-            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
+            return make_board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
 
         return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 
@@ -287,7 +287,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     Where the store has it on several sets of images or with several references, each has results of its own, the
     suite's own first. The store's folder has rankings and images, if there are any.
     """
-    notes = image_notes(store, folder, suite.dataset)
+    notes = list_image_notes(store, folder, suite.dataset)
     versions = collect_all(add_stored_submissions(suite, store), store, notes)
     found = [drop_idle_submissions(each, suite, store) for each in versions if is_of(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
@@ -304,7 +304,7 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
 
 
 @cache
-def live_store(shown: Shown) -> LiveStore:
+def find_live_store(shown: Shown) -> LiveStore:
     """Return the one of this process.
 
     Raises:

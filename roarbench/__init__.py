@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roarbench.api.check import check
     from roarbench.api.check_table import CheckTable
-    from roarbench.api.curve import Curve, perturbation_curve
     from roarbench.api.evaluate import evaluate
     from roarbench.api.functions import write_submission
-    from roarbench.api.load_suite import load_suite
-    from roarbench.api.own_network import OwnNetworkTable, own_network_gain
+    from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
+    from roarbench.api.perturbation_curve import Curve, perturbation_curve
     from roarbench.api.preprocessing import Preprocessing
     from roarbench.api.primitives import bootstrap, fill, match_masks, mix_maps, rank, remove
     from roarbench.api.published_results import load_all_results, load_published_results
+    from roarbench.api.suite_lookup import load_suite
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.check": ("check",),
     "api.check_table": ("CheckTable",),
-    "api.curve": ("Curve", "perturbation_curve"),
+    "api.perturbation_curve": ("Curve", "perturbation_curve"),
     "api.evaluate": ("evaluate",),
     "api.functions": ("write_submission",),
-    "api.own_network": ("OwnNetworkTable", "own_network_gain"),
+    "api.own_network_table": ("OwnNetworkTable", "own_network_gain"),
     "api.preprocessing": ("Preprocessing",),
     "api.primitives": ("bootstrap", "mix_maps", "fill", "match_masks", "rank", "remove"),
     "api.published_results": ("load_all_results", "load_published_results"),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
-    "api.load_suite": ("load_suite",),
+    "api.suite_lookup": ("load_suite",),
     "api.suites": ("Suite",),
     "errors": ("CallerError", "RoarbenchError", "RunError"),
 }

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
 COMPILING = "ROARBENCH_COMPILE"  # set for each worker that is to compile the networks that it trains on a GPU
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
 
-def device() -> torch.device:
+def choose_device() -> torch.device:
     """Return the GPU that this process sees first, else the processor; MachineError where a worker has lost its GPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -45,26 +45,26 @@ def device() -> torch.device:
     return torch.device("cpu")
 
 
-def device_of(model: nn.Module) -> torch.device:
+def find_device(model: nn.Module) -> torch.device:
     """Return where a network lies, by its first parameter."""
     return next(model.parameters()).device
 
 
-def gpus() -> tuple[str, ...]:
+def list_gpus() -> tuple[str, ...]:
     """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them.
 
     Raises:
         CallerError: The driver lists GPUs, and CUDA cannot use them.
     """
     count = torch.cuda.device_count()
-    if why := cuda_failure():
+    if why := describe_cuda_failure():
         seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
         raise CallerError(f"{seen}; see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor")
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
 
 
-def cuda_failure() -> str:
+def describe_cuda_failure() -> str:
     """Return CUDA's own words where the driver lists GPUs that CUDA cannot use; empty everywhere else.
 
     torch counts GPUs by the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
@@ -76,20 +76,20 @@ def cuda_failure() -> str:
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
         except (RuntimeError, AssertionError) as error:
-            return one_line(str(error), 200)
+            return fit_on_one_line(str(error), 200)
     return "it gives no reason"
 
 
-def gpu_share() -> float:
+def count_gpu_bytes() -> float:
     """Return how many bytes of its GPU are a process's: all of them, or an equal part where workers share it."""
-    _, total = torch.cuda.mem_get_info(device())
+    _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
 
 
-def available_gpu_memory() -> float:
+def count_available_gpu_bytes() -> float:
     """Return how many bytes of its share of the GPU a process has or can get now, as others may hold some of it."""
-    free, _ = torch.cuda.mem_get_info(device())
-    return min(gpu_share(), free + torch.cuda.memory_reserved(device()))
+    free, _ = torch.cuda.mem_get_info(choose_device())
+    return min(count_gpu_bytes(), free + torch.cuda.memory_reserved(choose_device()))
 
 
 def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -102,7 +102,7 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def float32_layout(device: torch.device) -> torch.memory_format:
+def choose_float32_layout(device: torch.device) -> torch.memory_format:
     """Return the memory format in which exact float32 is faster: channels last on a processor, first on a GPU.
 
     A GPU's fast kernels for channels last need TF32 or shorter numbers.
@@ -110,7 +110,7 @@ def float32_layout(device: torch.device) -> torch.memory_format:
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
-def compiles() -> bool:
+def is_compilation_on() -> bool:
     """Return whether this process was asked to compile the networks that it trains on a GPU."""
     return COMPILING in os.environ
 
@@ -160,15 +160,15 @@ def explain_no_compilation() -> str:
     """Return a line that says why this process trains networks as they are; empty where it compiles them."""
     if not _FAILED:
         return ""
-    return f"trains without compiling, which is slower ({one_line(_FAILED[0], 120)}); see roarbench doctor"
+    return f"trains without compiling, which is slower ({fit_on_one_line(_FAILED[0], 120)}); see roarbench doctor"
 
 
-def device_name(device: torch.device) -> str:
+def name_device(device: torch.device) -> str:
     """Return `cpu`, or what the GPU is called."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def gpu_libraries(device: torch.device) -> dict[str, str]:
+def list_gpu_libraries(device: torch.device) -> dict[str, str]:
     """Return the versions of CUDA and cuDNN where the device is a GPU; nothing else computes with them."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
@@ -176,10 +176,10 @@ def gpu_libraries(device: torch.device) -> dict[str, str]:
 
 def choose_precision(wanted: Precision, device: torch.device) -> Precision:
     """Return what is computed with on this device where this is asked for."""
-    return Precision.BF16 if uses_bf16(wanted, device) else Precision.FLOAT32
+    return Precision.BF16 if can_use_bf16(wanted, device) else Precision.FLOAT32
 
 
-def uses_bf16(precision: Precision, device: torch.device) -> bool:
+def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     """Return whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
     if precision is Precision.FLOAT32:
         return False
@@ -188,7 +188,7 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported())
 
 
-def bound_compilers(processes: int) -> None:
+def limit_compilers(processes: int) -> None:
     """Give the compilers of each of so many processes a part of the cores: by default each process starts up to 32.
 
     It has to be set before a network is compiled. What the caller has set counts.

@@ -67,7 +67,7 @@ def report_write_errors(path: Path) -> Iterator[None]:
 def lock_file(path: Path, *anew: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
 
-    Folders that may have changed meanwhile are listed as soon as the lock is there, see `look_anew`.
+    Folders that may have changed meanwhile are listed as soon as the lock is there, see `refresh_folders`.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -77,13 +77,13 @@ def lock_file(path: Path, *anew: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
-        look_anew(*anew)
+        refresh_folders(*anew)
         yield
     finally:
         lock.release()
 
 
-def look_anew(*folders: Path) -> None:
+def refresh_folders(*folders: Path) -> None:
     """List folders, those above others first, so that names in them are looked up as they are by now.
 
     The client of a network file system may go on saying from memory that a name is not there, until its folder is
@@ -94,7 +94,7 @@ def look_anew(*folders: Path) -> None:
             list(folder.iterdir())
 
 
-def sha256(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """Return the checksum of a file, 64 hex digits; StoreError where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -121,7 +121,7 @@ def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool =
 
 @cache
 def _checksum(path: Path, *version: int) -> str:
-    return sha256(path)
+    return compute_sha256(path)
 
 
 def note_read(path: Path, checksum: str) -> None:

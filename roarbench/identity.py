@@ -40,15 +40,15 @@ def encode_canonically(value: object) -> str:
     return _CANONICAL.encode(value)
 
 
-def fingerprint(value: object) -> str:
+def hash_value(value: object) -> str:
     """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(encode_canonically(value).encode()).hexdigest()[:32]
 
 
 @lru_cache(4096)
-def key_of(item: Hashable) -> str:
+def hash_record(item: Hashable) -> str:
     """Return the hash of a frozen record; those that many runs share are hashed once."""
-    return fingerprint(record(item))
+    return hash_value(record(item))
 
 
 class Keyed:
@@ -57,7 +57,7 @@ class Keyed:
     @property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return key_of(self)
+        return hash_record(self)
 
 
 def check_record(item: Any) -> None:

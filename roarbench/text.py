@@ -21,17 +21,17 @@ def format_signed(number: float) -> str:
     return text[1:] if text[1:] == "0.0" else text
 
 
-def percent(fraction: float | None) -> str:
+def format_percent(fraction: float | None) -> str:
     """Return a fraction in percent with one decimal and without the sign `%`."""
     return MISSING if fraction is None else f"{100 * fraction:.1f}"
 
 
-def decimals(number: float | None, count: int) -> str:
+def format_decimals(number: float | None, count: int) -> str:
     """Return a number with this many decimals."""
     return MISSING if number is None else f"{number:.{count}f}"
 
 
-def interval(measured: Measured, form: Callable[[float], str] = format_signed) -> str:
+def format_interval(measured: Measured, form: Callable[[float], str] = format_signed) -> str:
     """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval."""
     value, low, high = measured
     if value is None:
@@ -39,7 +39,7 @@ def interval(measured: Measured, form: Callable[[float], str] = format_signed) -
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
-def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
+def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
     """Return a place of `stats.rank_intervals` as an interval such as `2-4`, in brackets where a row joins others."""
     if place is None:
         return MISSING
@@ -63,13 +63,13 @@ def fold_lines(text: str, width: int) -> str:
     return "\n".join(line if len(line) <= width else fold(line) for line in text.split("\n"))
 
 
-def one_line(text: str, longest: int | None = None) -> str:
+def fit_on_one_line(text: str, longest: int | None = None) -> str:
     """Return a text from outside as one printable line, with an ellipsis where it is longer than `longest`."""
     line = " ".join(make_printable(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
-def capital(words: str) -> str:
+def capitalize(words: str) -> str:
     """Return words with a capital at their beginning; the others stay as they are."""
     return words[:1].upper() + words[1:]
 
@@ -79,13 +79,13 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
 
 
-def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a Markdown table; the cells are written as they are."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def to_csv(rows: Iterable[Mapping[str, object]]) -> str:
+def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
     """Return records of the same names as CSV, with a line of these names; None is empty.
 
     A text that a spreadsheet would compute gets an apostrophe in front, which it takes for "this is text".
@@ -96,7 +96,7 @@ def to_csv(rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
-    """Write records as `to_csv` returns them, one after the other; the number of records."""
+    """Write records as `format_records_as_csv` returns them, one after the other; the number of records."""
     rest = iter(rows)
     first = next(rest, None)
     writer = csv.DictWriter(file, list(first or {}), lineterminator="\n")
@@ -122,7 +122,7 @@ def format_count(count: int, what: str) -> str:
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -131,7 +131,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 3600:,.0f} h"
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
     unit = next((unit for unit in _BYTES if count < 1000 * unit), 1e12)
     return f"{count / unit:.{0 if unit < 1e9 else 1}f} {_BYTES[unit]}"

@@ -11,13 +11,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from leaderboard.pictures import pictures_file, save_pictures
+from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.views import read_views
 from roarbench.store import schema
 from roarbench.store.annotations import Kind, put_remarks
-from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.workspace import Workspace
 
 
 def main(store: Path, folder: Path, add: bool = False) -> None:
@@ -26,9 +26,9 @@ def main(store: Path, folder: Path, add: bool = False) -> None:
         add_results(store, folder)
     ship_results(folder if add else store, folder)
     note_kept(store, folder)
-    with ResultsStore.open(default_url(folder), read_only=True) as results:
+    with ResultsStore.open(find_default_url(folder), read_only=True) as results:
         for view in read_views(results, store).values():
-            path = pictures_file(view.results, folder)
+            path = find_pictures_file(view.results, folder)
             if view.pictures and not (add and path.exists()):
                 save_pictures(view.pictures, path)
             print(f"{view.title}: {len(view.results.results)} results, {'' if path.exists() else 'no '}pictures")
@@ -54,7 +54,7 @@ def ship_results(store: Path, folder: Path) -> Path:
 def note_kept(store: Path, folder: Path) -> None:
     """Note in a folder's results on what share of noisy copies networks keep their class, which rankings say."""
     shares = RankingsStore(Workspace(store).rankings).kept_shares()
-    with ResultsStore.open(default_url(folder)) as results:
+    with ResultsStore.open(find_default_url(folder)) as results:
         known = {row.rankings for view in read_views(results, folder).values() for row in view.results.results.values()}
         with results.database.write() as connection:
             put_remarks(connection, {f"{Kind.KEPT} {mark}": share for mark, share in shares.items() if mark in known})
@@ -67,8 +67,8 @@ def add_results(store: Path, folder: Path) -> None:
     Raises:
         StoreError: There is none in either, or the store is of another version.
     """
-    ResultsStore.open(default_url(store), read_only=True).close()
-    ResultsStore.open(default_url(folder)).close()  # brings it up to date
+    ResultsStore.open(find_default_url(store), read_only=True).close()
+    ResultsStore.open(find_default_url(folder)).close()  # brings it up to date
     with closing(sqlite3.connect(folder / DEFAULT_FILE)) as connection, connection:
         connection.execute("ATTACH ? AS other", [str(store / DEFAULT_FILE)])
         new = {schema.imports: "WHERE key NOT IN (SELECT key FROM main.results)"}  # first, while that is known

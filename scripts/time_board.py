@@ -36,7 +36,7 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers
 
 DEMO = Path(__file__).resolve().parents[1] / "demo"
@@ -60,7 +60,7 @@ def install(estimators: int) -> list[SuiteSpec]:
 def fill(folder: Path, suites: list[SuiteSpec]) -> None:
     """Write noise for every run."""
     generator = np.random.default_rng(0)
-    with ResultsStore.open(default_url(folder)) as store:
+    with ResultsStore.open(find_default_url(folder)) as store:
         for suite in suites:
             store.add_all(_result(suite, point, generator) for point in expand_points(suite))
 
@@ -101,7 +101,7 @@ def first_view(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install(estimators)
-    os.environ[page_cache.ASKED] = json.dumps((default_url(folder), str(folder)))
+    os.environ[page_cache.ASKED] = json.dumps((find_default_url(folder), str(folder)))
     shown = AppTest.from_file(str(Path(page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
@@ -113,7 +113,7 @@ def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
 
     install(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    run_app(page_cache.Shown(default_url(folder), str(folder)), port)
+    run_app(page_cache.Shown(find_default_url(folder), str(folder)), port)
 
 
 def visits(estimators: int, folder: Path, site: Path) -> dict[str, Any]:

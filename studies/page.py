@@ -12,8 +12,8 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.text import SAME, interval
+from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.text import SAME, format_interval
 
 Tables = Mapping[str, str]  # by the name of their marks
 
@@ -39,7 +39,7 @@ def write_stored(doc: str | None, page: Path, tables: Callable[[ResultsStore], T
 
 def opened(folder: Path) -> ResultsStore:
     """Open the results of a store that is only read."""
-    return ResultsStore.open(default_url(folder), read_only=True)
+    return ResultsStore.open(find_default_url(folder), read_only=True)
 
 
 def runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
@@ -67,7 +67,7 @@ def verdict(comparison: Comparison | None) -> str:
 
 def judged_gain(row: Row) -> str:
     """Return a gain with its interval and the verdict against Random: `+3.6 [+2.1, +5.1] better`."""
-    return f"{interval(row.gain)} {verdict(row.random)}".strip()
+    return f"{format_interval(row.gain)} {verdict(row.random)}".strip()
 
 
 def filled(page: str, name: str, table: str) -> str:

@@ -18,7 +18,7 @@ from roarbench.forecast.workload import count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
-from roarbench.text import duration, size
+from roarbench.text import format_bytes, format_duration
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[1]
@@ -62,12 +62,15 @@ def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
     work = count_work(suite, expand_points(suite))
     made = make_plan(SuiteResults(suite, "", None, {}), work, workers=2)
     shown = [
-        size(n) for n in (work.disk + 2 * max(work.sealing, work.extracted), work.memory, work.images, work.planes)
+        format_bytes(n)
+        for n in (work.disk + 2 * max(work.sealing, work.extracted), work.memory, work.images, work.planes)
     ]
     said = [cell.strip() for cell in row[1].strip("| ").split("|")]
     assert [round_to(cell, place) for cell, place in zip(shown, said[1:], strict=True)] == said[1:]
     days = made.wall(made.estimates[-1]) / 86400
-    assert said[0] == (f"{days:.0f} days" if days > 100 else f"{days:.1f} days" if days > 3 else duration(86400 * days))
+    assert said[0] == (
+        f"{days:.0f} days" if days > 100 else f"{days:.1f} days" if days > 3 else format_duration(86400 * days)
+    )
 
 
 def round_to(shown, place):

@@ -8,14 +8,21 @@ import torch
 
 from roarbench import devices
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.devices import SHARING, available_gpu_memory, compile_network, device, gpu_share, gpus
+from roarbench.devices import (
+    SHARING,
+    choose_device,
+    compile_network,
+    count_available_gpu_bytes,
+    count_gpu_bytes,
+    list_gpus,
+)
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers
 from roarbench.kernels.train import use_training_kernels
 from roarbench.models.build import build
-from roarbench.store.provenance import cores
+from roarbench.store.provenance import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
@@ -25,17 +32,17 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpus() == ("0", "1")
+    assert list_gpus() == ("0", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5a,3")
-    assert gpus() == ("GPU-5a", "3")
+    assert list_gpus() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert gpus() == ()
-    assert local_workers.default_workers() == cores()
-    monkeypatch.setattr(local_workers, "gpus", lambda: ("0", "1", "2"))
-    assert local_workers.default_workers() == 3
+    assert list_gpus() == ()
+    assert local_workers.count_default_workers() == count_cores()
+    monkeypatch.setattr(local_workers, "list_gpus", lambda: ("0", "1", "2"))
+    assert local_workers.count_default_workers() == 3
     for count, side, workers in ((64, 64, 12), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(local_workers, "cores", lambda count=count: count)
-        assert local_workers.default_workers(side) == workers, "up to four share a GPU, one a core"
+        monkeypatch.setattr(local_workers, "count_cores", lambda count=count: count)
+        assert local_workers.count_default_workers(side) == workers, "up to four share a GPU, one a core"
 
 
 def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
@@ -48,13 +55,13 @@ def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "init", too_old)
     with pytest.raises(CallerError) as refused:
-        gpus()
+        list_gpus()
     assert str(refused.value) == (
         "the driver lists 1 GPU, but CUDA fails: The NVIDIA driver on your system is too old (found version 11040).; "
         "see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor"
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert gpus() == ()
+    assert list_gpus() == ()
 
 
 @pytest.fixture
@@ -71,13 +78,13 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     """Or each would put images for a whole GPU on it."""
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
-    assert (available_gpu_memory(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
-    assert importance.images_at_once(work, 18) == 16384
+    assert (count_available_gpu_bytes(), inputs.can_fit_in_memory(work.images, width)) == (8e9, True)
+    assert importance.count_images_per_batch(work, 18) == 16384
     monkeypatch.setenv(SHARING, "8")
-    assert (available_gpu_memory(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
-    assert importance.images_at_once(work, 18) == 2048
+    assert (count_available_gpu_bytes(), inputs.can_fit_in_memory(work.images, width)) == (1e9, False)
+    assert importance.count_images_per_batch(work, 18) == 2048
     gpu_of_8_gb.free = 0
-    assert importance.images_at_once(work, 18) == EXPLAINED
+    assert importance.count_images_per_batch(work, 18) == EXPLAINED
     for free, own, workers, bytes_each, why in (  # what others hold is not counted on
         (3, 4, 1, 7, "own counts"),
         (3, 0, 2, 3, "less than its share"),
@@ -86,16 +93,16 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     ):
         monkeypatch.setenv(SHARING, str(workers))
         gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
-        assert available_gpu_memory() == bytes_each * 10**9, why
-        assert gpu_share() == 8 / workers * 10**9
+        assert count_available_gpu_bytes() == bytes_each * 10**9, why
+        assert count_gpu_bytes() == 8 / workers * 10**9
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert device() == torch.device("cpu")
+    assert choose_device() == torch.device("cpu")
     monkeypatch.setenv(SHARING, "1")
     with pytest.raises(MachineError, match="the GPU that this process was given is lost"):
-        device()
+        choose_device()
 
 
 @pytest.mark.slow
@@ -197,8 +204,8 @@ def test_compilers_share_the_cores(monkeypatch):
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who: range(96))
     for processes, each in ((4, "24"), (1, "32"), (200, "1")):
         monkeypatch.setattr(devices.os, "environ", {})
-        devices.bound_compilers(processes)
-        devices.bound_compilers(5)  # what is set counts
+        devices.limit_compilers(processes)
+        devices.limit_compilers(5)  # what is set counts
         assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.files import refuse_altered, report_write_errors, sha256, sync, write_whole
+from roarbench.files import compute_sha256, refuse_altered, report_write_errors, sync, write_whole
 
 
 def refuse(monkeypatch, number, folders):
@@ -50,9 +50,9 @@ def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path
 def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypatch):
     path, read = tmp_path / "large", []
     path.write_bytes(bytes(range(256)) * 400)
-    noted = sha256(path)
+    noted = compute_sha256(path)
     monkeypatch.setattr(files, "LARGE", 100_000)
-    monkeypatch.setattr(files, "_checksum", lambda path, *version: read.append(path) or sha256(path))
+    monkeypatch.setattr(files, "_checksum", lambda path, *version: read.append(path) or compute_sha256(path))
     for expected in (1, 1):
         refuse_altered(path, noted, "it", "make it again")
         assert len(read) == expected
@@ -72,7 +72,7 @@ def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypa
 def test_a_file_that_changes_is_read_again(tmp_path):
     path = tmp_path / "a"
     path.write_text("one")
-    noted = sha256(path)
+    noted = compute_sha256(path)
     refuse_altered(path, noted, "it", "make it again")
     path.write_text("other")
     with pytest.raises(StoreError, match="it: .* was altered, .*; make it again"):

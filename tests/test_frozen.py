@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.identity import fingerprint, record
+from roarbench.identity import hash_value, record
 from roarbench.models import MODELS
 from roarbench.models.build import build
 from roarbench.plan.recipes import RECIPES
@@ -40,7 +40,7 @@ def suite_hash(suite):
     for block, asked in zip(everything["blocks"], suite.blocks, strict=True):
         protocol = asked.protocol  # what an image is paired with came later, and its name says it
         block["protocol"] = (protocol.name, protocol.order, protocol.retrain, *[True] * protocol.paired)
-    return fingerprint({name: value for name, value in everything.items() if (name, value) not in LATER})
+    return hash_value({name: value for name, value in everything.items() if (name, value) not in LATER})
 
 
 def network(name):
@@ -52,12 +52,12 @@ def network(name):
     shapes = {key: list(tensor.shape) for key, tensor in model.state_dict().items()}
     with torch.inference_mode():
         logits = model(torch.linspace(-2, 2, 3 * 32 * 32).reshape(1, 3, 32, 32).sin())[0]
-    return {"shapes": fingerprint(shapes), "logits": [float(f"{logit:.6g}") for logit in logits.tolist()]}
+    return {"shapes": hash_value(shapes), "logits": [float(f"{logit:.6g}") for logit in logits.tolist()]}
 
 
 HASHES = {
     "recipes": {
-        title: fingerprint({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
+        title: hash_value({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
         for title, recipe in RECIPES.items()
     },
     "suites": {f"{name}@{version}": suite_hash(suite) for (name, version), suite in VERSIONS.items()},

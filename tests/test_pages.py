@@ -16,7 +16,7 @@ import pytest
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.protocols import SHOWN
-from roarbench.text import interval, markdown_table, size
+from roarbench.text import format_bytes, format_interval, format_markdown_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,13 +52,15 @@ def data(of):
     source = f"`{of.hub}`{', gated' * of.gated}" if of.hub else "generated"
     return (
         *(f"`{of.name}`", of.about, shape, f"{of.classes:,}", f"{of.train_images:,}/{of.test_images:,}"),
-        size((of.train_images + of.test_images) * of.channels * of.size**2),
+        format_bytes((of.train_images + of.test_images) * of.channels * of.size**2),
         "bundled" if of.bundled else source,
     )
 
 
 def table(heads, rows):
-    return markdown_table(heads.split(", "), ([cell.replace("|", r"\|") for cell in row] for row in rows)).splitlines()
+    return format_markdown_table(
+        heads.split(", "), ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    ).splitlines()
 
 
 DECLARED = {  # by page
@@ -102,7 +104,7 @@ def test_the_table_of_results_has_the_published_rows(published, call):
         row = rows[name]
         low, high = row["place_low"], row["place_high"]
         assert place == (str(low) if low == high else f"{low}-{high}")
-        whole = interval((row["gain"], row["gain_low"], row["gain_high"]))
+        whole = format_interval((row["gain"], row["gain_low"], row["gain_high"]))
         assert gain in ((whole, "0.0") if name == "random" else (whole,))
         sign = "<" if row["beats_controls"] is False and row["over_nearest_high"] < 0 else "≈"
         verdict = {None: "control", True: "yes", False: f"{sign} {row['nearest_control']}"}
@@ -113,7 +115,7 @@ def test_the_table_of_results_has_the_published_rows(published, call):
 @pytest.mark.slow
 def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published, call):
     rows = rows_of(call, "table", "--suite", "quick@2", "--protocol", "roar", "--store", published)
-    gains = {name: interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
+    gains = {name: format_interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
         "docs/validity.md": ("sgsq-grad",),

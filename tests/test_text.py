@@ -2,31 +2,39 @@
 
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.rank_intervals import Place
-from roarbench.text import decimals, fold_lines, interval, make_printable, one_line, percent, place_interval
+from roarbench.text import (
+    fit_on_one_line,
+    fold_lines,
+    format_decimals,
+    format_interval,
+    format_percent,
+    format_place,
+    make_printable,
+)
 
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
     places = (None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1")
     places += (Place(3, 2, 4, joining=True), "(2-4)"), (Place(3, joining=True), "(3)")
-    assert [place_interval(place) for place, _ in places] == [words for _, words in places]
+    assert [format_place(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),
         (Estimate(7.38, 6.4, 8.42), "+7.4 [+6.4, +8.4]"),
         (Estimate(-0.04), "0.0"),  # no sign where it is zero in print
         (Estimate(-0.04, -0.96, -0.0), "0.0 [-1.0, 0.0]"),
     ):
-        assert interval(gain) == words
+        assert format_interval(gain) == words
     accuracy = Estimate(0.523, 0.51, 0.536)
-    assert interval(accuracy, percent) == "52.3 [51.0, 53.6]"
-    assert interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
-    assert interval(accuracy._replace(high=None), percent) == "52.3"
-    assert (percent(0.12345), percent(1.0), percent(None)) == ("12.3", "100.0", "–")
-    assert (decimals(0.12345, 3), decimals(None, 3)) == ("0.123", "–")
+    assert format_interval(accuracy, format_percent) == "52.3 [51.0, 53.6]"
+    assert format_interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
+    assert format_interval(accuracy._replace(high=None), format_percent) == "52.3"
+    assert (format_percent(0.12345), format_percent(1.0), format_percent(None)) == ("12.3", "100.0", "–")
+    assert (format_decimals(0.12345, 3), format_decimals(None, 3)) == ("0.123", "–")
 
 
 def test_text_from_outside_is_one_line_that_hides_nothing_and_wide_lines_are_folded_at_words():
-    assert one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
+    assert fit_on_one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
     assert make_printable("a\nb") == "a b"
-    assert (one_line("12345", 5), one_line("123456", 5)) == ("12345", "1234…")
+    assert (fit_on_one_line("12345", 5), fit_on_one_line("123456", 5)) == ("12345", "1234…")
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
     assert fold_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

@@ -21,10 +21,10 @@ from roarbench.kernels.augment import reach
 from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import count_removed, sort_keys, tie_order
-from roarbench.kernels.train import decay_groups, fit
+from roarbench.kernels.ranking import count_removed, draw_tie_order, sort_keys
+from roarbench.kernels.train import fit, group_by_weight_decay
 from roarbench.models.build import build
-from roarbench.plan.recipe import Recipe, learning_rate, side
+from roarbench.plan.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.plan.recipes import find_recipe
 
 IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9
@@ -84,15 +84,15 @@ def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> fl
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     options = {"num_workers": WORKERS, "persistent_workers": True, "shuffle": True, "drop_last": True}
     loader = DataLoader(RoarDataset(folder, labels, t), recipe.batch, **options)  # type: ignore[arg-type]
-    groups = decay_groups(model, recipe.weight_decay)
+    groups = group_by_weight_decay(model, recipe.weight_decay)
     optimiser = torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True)
     epochs = int(recipe.epochs)
     step, steps, loss = 0, epochs * len(loader), torch.zeros(())
     for _ in range(epochs):
         for images, classes in loader:
             for group in optimiser.param_groups:
-                group["lr"] = learning_rate(recipe, step, len(loader))
-            if (size := side(recipe, step, steps, SIDE)) != SIDE:
+                group["lr"] = compute_learning_rate(recipe, step, len(loader))
+            if (size := compute_image_side(recipe, step, steps, SIDE)) != SIDE:
                 images = interpolate(images, size=(size, size), mode="area")
             optimiser.zero_grad()
             said = model(images.contiguous(memory_format=torch.channels_last))
@@ -123,7 +123,7 @@ def write(folder: Path) -> tuple[Tensor, Layout]:
     maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
     np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
     np.save(folder / "maps.npy", maps)
-    ties = tie_order(np.arange(IMAGES), layout.features)
+    ties = draw_tie_order(np.arange(IMAGES), layout.features)
     np.save(folder / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
     return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
 

@@ -14,7 +14,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_board
-from roarbench.stats.curves import UNTOUCHED, Correctness, area_weights
+from roarbench.stats.curves import UNTOUCHED, Correctness, compute_area_weights
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict
 
 Floats = NDArray[np.floating]
@@ -97,7 +97,7 @@ def rows_of(curves: Floats) -> Floats:
 
 def gains_of(curves: Floats) -> Floats:
     """Return the area between Random's curve and each row's, in accuracy points, (rows, draws)."""
-    found = 100 * np.tensordot(area_weights((0.0, *PAPER_LEVELS))[1:], rows_of(curves), (0, 1))
+    found = 100 * np.tensordot(compute_area_weights((0.0, *PAPER_LEVELS))[1:], rows_of(curves), (0, 1))
     below: Floats = found[0] - found
     return below
 

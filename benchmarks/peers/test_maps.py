@@ -16,17 +16,17 @@ from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Salien
 from peers.beside import Beside, Figure, taken
 from torch import Tensor, nn
 
-from roarbench.devices import uses_bf16
+from roarbench.devices import can_use_bf16
 from roarbench.enums import Precision
+from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.catalogue import PAPER, find_estimator
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noise_draws
-from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.noise import draw_normal_noise
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.models.build import build
-from roarbench.models.cost import network_cost
+from roarbench.models.network_cost import count_network_cost
 from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]
@@ -115,7 +115,7 @@ def farthest(model: nn.Module, short: nn.Module, given: Batch) -> float:
     """Return how far captum's maps without chance are from ours by `short` at most, in shares of the largest value."""
     plain = [each for each in ALL if each.form not in TUNNELS]
     distances = []
-    for name, mine in importance_maps(plain, short, given, BLACK).items():
+    for name, mine in compute_importance_maps(plain, short, given, BLACK).items():
         theirs = by_captum(find_estimator(name), model, given, BY_CAPTUM, 1)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         distances.append((mine - theirs).abs().max() / theirs.abs().max())
@@ -129,18 +129,18 @@ def test_the_18_maps(beside: Beside) -> None:
         for each in (model, short):
             assert farthest(model, each, batch(2)) <= 1e-5  # the rounding of float32 in 25 sums
         one_by_one = captum(ALL, model)
-        mine, theirs = beside.seconds(lambda: importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
+        mine, theirs = beside.seconds(lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
     keep(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
     keep(beside, "18 maps, float32, the network as it is", seconds_of(model, ours, Precision.FLOAT32), theirs, 1)
-    if uses_bf16(Precision.BF16, torch.device("cpu")):
+    if can_use_bf16(Precision.BF16, torch.device("cpu")):
         keep(beside, "18 maps, bfloat16, folded", seconds_of(fold_batchnorm(model), ours, Precision.BF16), theirs, 1)
         keep(beside, "18 maps, bfloat16, folded, stem once", seconds_of(short, ours, Precision.BF16), theirs, 8)
 
 
 def seconds_of(model: nn.Module, given: Batch, precision: Precision) -> float:
     """Return the core-seconds of all maps, after one map to warm up."""
-    importance_maps(ALL[:1], model, given, BLACK, precision)
-    return taken(lambda: importance_maps(ALL, model, given, BLACK, precision))
+    compute_importance_maps(ALL[:1], model, given, BLACK, precision)
+    return taken(lambda: compute_importance_maps(ALL, model, given, BLACK, precision))
 
 
 def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
@@ -152,16 +152,16 @@ def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> N
 
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
-    model, given, count = network(), batch(EXPLAINED), passes(ALL)
+    model, given, count = network(), batch(EXPLAINED), count_passes(ALL)
     counting = CountingPasses(model).eval()
-    importance_maps(ALL, counting, batch(2), BLACK)
+    compute_importance_maps(ALL, counting, batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
     mine, passed = beside.seconds(
-        lambda: importance_maps(ALL, model, given, BLACK),
+        lambda: compute_importance_maps(ALL, model, given, BLACK),
         lambda: bare(model, given.images, given.targets, *count),
         rounds=1,
     )
-    noise = taken(lambda: [noise_draws(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
+    noise = taken(lambda: [draw_normal_noise(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {EXPLAINED} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
@@ -181,7 +181,7 @@ def photographs(n: int) -> Batch:
 def ig_by_us(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
     """Return maps of integrated gradients as workers make them."""
     ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
-    return [importance_maps(ig, model, given.part(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
+    return [compute_importance_maps(ig, model, given.part(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
 
 
 def ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
@@ -213,7 +213,7 @@ def alone(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[floa
 
 def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
-    numbers = network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
+    numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
     at_once = 2**30 // (4 * numbers)  # as `explained_at_once` has it
     found: list[tuple[float, float, Any]] = []
     beside.seconds(

@@ -21,12 +21,12 @@ from peers.test_maps import BLACK, BY_CAPTUM, batch, captum, network
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.affine_stem import fold_batchnorm
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.stem import fold_batchnorm
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels.bit_planes import Layout, encode
-from roarbench.kernels.ranking import sort_keys, tie_order
+from roarbench.kernels.ranking import draw_tie_order, sort_keys
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.plan.points import expand_points
 from roarbench.plan.suites import find_suite
@@ -69,7 +69,7 @@ def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
 def planes(folder: Path, layout: Layout) -> None:
     """Make and write the rankings of the maps."""
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
-    np.save(folder / "again.npy", encode(sort_keys(maps, tie_order(np.arange(IMAGES), layout.features)), layout))
+    np.save(folder / "again.npy", encode(sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout))
 
 
 def floats(folder: Path) -> None:
@@ -89,7 +89,7 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
             f"maps of {len(rows)} estimators",
             images,
             (EXPLAINED, BY_CAPTUM),
-            partial(importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
+            partial(compute_importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
             captum(rows, model),
         ),
         PipelinePart(

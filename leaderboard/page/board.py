@@ -6,11 +6,11 @@ from typing import Any
 
 from leaderboard.advice import advise
 from leaderboard.combined_board import PairedBoard
-from leaderboard.figure import card
-from leaderboard.links import Address, PageNotFound, Site, address
+from leaderboard.figure import draw_card
+from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRecord
-from leaderboard.scatter import scatter
+from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
 from roarbench.plan.suites import find_leading_protocols
@@ -19,21 +19,21 @@ from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_values import as_csv, as_json
-from roarbench.text import place_interval
+from roarbench.report.table_values import format_csv, format_json
+from roarbench.text import format_place
 
 BOTH = "Both questions"
 Tab = tuple[str, str, bool]  # what is said of a board, its link, and whether it is what is shown
 
 
-def board_at(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
+def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board: what is shown first is not said."""
     other = "" if protocol == view.leading and not view.asks_both else protocol.name
     named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
-    return address("board", view.slug, protocol=other, unit=named, level=level)
+    return make_address("board", view.slug, protocol=other, unit=named, level=level)
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a board: of both questions where a suite asks them and no protocol is chosen."""
     view = site.view(at)
     if view.paired and not at.choices:
@@ -51,18 +51,22 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "view": view,
         "board": board,
         "tab": protocol.tab,
-        "card": "" if live else site.file(f"{stem}.png", card(board, heading)),
+        "card": "" if live else site.file(f"{stem}.png", draw_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
         "tabs": list(_tabs(site, view, protocol)),
-        "units": [(str(each), site.at(board_at(view, protocol, each)), each == unit) for each in units],
+        "units": [(str(each), site.at(find_board_address(view, protocol, each)), each == unit) for each in units],
         "levels": [
-            (f"{float(t):.0%} removed" if t else "all levels", site.at(board_at(view, protocol, unit, t)), t == level)
+            (
+                f"{float(t):.0%} removed" if t else "all levels",
+                site.at(find_board_address(view, protocol, unit, t)),
+                t == level,
+            )
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
         "suites": _suites(site, view),
         "legend": [("", board.key)],
-        "key": list(key_of(board)),
+        "key": list(list_key_entries(board)),
         "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
@@ -75,10 +79,10 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "view": view,
         "board": board,
         "tab": BOTH,
-        "card": "" if site.live else site.file(file, card(view.board_of(OWN_NETWORK), heading)),
+        "card": "" if site.live else site.file(file, draw_card(view.board_of(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": advise(board),
-        "drawn": scatter([board]),
+        "drawn": make_scatter([board]),
         "tabs": list(_tabs(site, view, None)),
         "units": [],
         "levels": [],
@@ -109,7 +113,7 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
     """
 
     def written() -> dict[str, str]:
-        return {"csv": as_csv(*tables), "json": "[" + ",\n".join(map(as_json, tables)) + "]"}
+        return {"csv": format_csv(*tables), "json": "[" + ",\n".join(map(format_json, tables)) + "]"}
 
     texts = view.kept(("files", name), written)
     return [(kind.upper(), site.file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
@@ -130,14 +134,14 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
     for protocol in sorted(order, key=lambda each: (each != view.leading, each != ROAR, found[each] is not view)):
         whose = found[protocol]
         label = protocol.tab + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
-        yield label, site.at(board_at(whose, protocol)), whose is view and protocol == shown
+        yield label, site.at(find_board_address(whose, protocol)), whose is view and protocol == shown
 
 
-def key_of(board: BoardRecord) -> Iterator[str]:
+def list_key_entries(board: BoardRecord) -> Iterator[str]:
     """Yield what places, ROAR’s places and masks alone mean, where a board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        place = place_interval(ranges[0]._replace(joining=False)).replace("-", "–")
+        place = format_place(ranges[0]._replace(joining=False)).replace("-", "–")
         yield (
             f"Place {place}: the true place is among these, with 95 % confidence for all rows at once. So ranges may "
             "overlap where a verdict, which is about one row and its controls, is clear."

@@ -21,7 +21,7 @@ def has_pair(view: SuiteView) -> bool:
     return len(run) > 1 and view.leading != MASK_ONLY
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite: the pair that is asked for, or the best row beside some others."""
     view = site.view(at)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
@@ -33,7 +33,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
             for each, sheets in pairs
         ],
         "rows": rows.values(),
-        "photos": images.photos(site, view) if any(sheets for _, sheets in pairs) else "",
+        "photos": images.find_photos_address(site, view) if any(sheets for _, sheets in pairs) else "",
     }
 
 
@@ -56,7 +56,7 @@ def _sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tup
     """
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
-    sheets, answers = zip(*(images.sheet(site, view, row.id) for row in rows), strict=True)
+    sheets, answers = zip(*(images.find_sheet(site, view, row.id) for row in rows), strict=True)
     left = [second - first for first, second in zip(*(each.own for each in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]

@@ -7,25 +7,25 @@ from math import prod
 from typing import Any
 
 from leaderboard.combined_board import Answer, PairedBoard
-from leaderboard.figure import Figure, figure
+from leaderboard.figure import Figure, make_figure
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
-from leaderboard.page.board import board_at
-from leaderboard.page_text import day, make_plain
+from leaderboard.page.board import find_board_address
+from leaderboard.page_text import format_day, make_plain
 from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
-from roarbench.estimators.cost import passes
 from roarbench.estimators.ids import TRUSTED
-from roarbench.estimators.naming import blindness, lookup_estimator, name_for_people
+from roarbench.estimators.naming import describe_control_inputs, find_display_name, find_known_estimator
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.protocols.roar import ROAR
-from roarbench.report.estimator_profile import command, profile
+from roarbench.report.estimator_profile import make_profile, make_run_command
 from roarbench.stats.verdicts import Comparison
-from roarbench.text import interval, place_interval, typeset
+from roarbench.text import format_interval, format_place, typeset
 
 _FIGURES, _PICTURES = 3, 6  # of a page
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
     name = at.chosen("estimator")
     views = [view for view in site.views.values() if name in view.results.suite.placed]
@@ -35,24 +35,28 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
-        commands[command(other.results, name)].append(make_plain(other.title))
+        commands[make_run_command(other.results, name)].append(make_plain(other.title))
     return {
         "row": row,
-        "about": profile(name, (view.results for view in views)),
+        "about": make_profile(name, (view.results for view in views)),
         "origin": _origin(view, name),
-        "passes": sum(passes([lookup_estimator(name)], prod(view.results.suite.dataset_record.shape))),
+        "passes": sum(count_passes([find_known_estimator(name)], prod(view.results.suite.dataset_record.shape))),
         "verdict": typeset(_verdict(views, board, row)),
         "both": explain_disagreement(found),
         "verdicts": [
-            ((site.at(board_at(view, board.protocol)), make_plain(view.title), board.protocol.tab), row, board)
+            (
+                (site.at(find_board_address(view, board.protocol)), make_plain(view.title), board.protocol.tab),
+                row,
+                board,
+            )
             for view, board, row in found
         ],
         "against": next(
             ((make_plain(view.title), board.protocol, _against(row)) for view, board, row in found if row.beating), None
         ),
-        "figures": list(islice(figures(views, name), _FIGURES)),
+        "figures": list(islice(list_figures(views, name), _FIGURES)),
         "pictures": _pictures(site, views, name),
-        "doubts": doubts_of(found),
+        "doubts": collect_doubts(found),
         "commands": commands,
         "compare": site.to("compare", view.slug),
     }
@@ -68,7 +72,7 @@ def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> s
     """Return what the first suite with both questions says of a row, or the verdict of its first board."""
     paired = (view.paired for view in views)
     both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
-    return describe_both(both, row.id) if both else sentence(board, row)
+    return describe_both(both, row.id) if both else write_verdict_sentence(board, row)
 
 
 def describe_both(board: PairedBoard, name: str) -> str:
@@ -82,7 +86,7 @@ def _answer(found: Answer | None) -> str:
         return "not run"
     if found.by_construction or found.gain.value is None:
         return found.words
-    return f"{found.words}, {interval(found.gain)} points"
+    return f"{found.words}, {format_interval(found.gain)} points"
 
 
 def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
@@ -94,9 +98,9 @@ def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
 def _origin(view: SuiteView, name: str) -> str:
     """Return who ran it, and when; empty where nothing of it was run."""
     found = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in lookup_estimator(name).marks
+    trusted = TRUSTED in find_known_estimator(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
-    return f"{whose}, {day(max(result.created for _, result in found))}" if found else ""
+    return f"{whose}, {format_day(max(result.created for _, result in found))}" if found else ""
 
 
 _LADDER = {
@@ -114,26 +118,28 @@ _ABOUT_NETWORK = {
 }
 
 
-def sentence(board: BoardRecord, row: BoardRow) -> str:
+def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
     """Return the verdict in a sentence or two, no more than the board says."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
-    size = f"{interval(row.value)} points{_place(board, row)} on {board.title}"
+    size = f"{format_interval(row.value)} points{_place(board, row)} on {board.title}"
     if row.by_construction:
         return f"Its own-network gain is {row.words}: its maps are the same for every network."
     if row.network:
         return f"{_ABOUT_NETWORK[row.kind]}: {size}."
     if row.control:
-        return f"A control: it {blindness(row.id)}. {size}; an estimator has to beat it."
+        return f"A control: it {describe_control_inputs(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
     knows = _LADDER[row.knows]
     if row.kind == BEATS:
         return f"It beats every control: {size}.{knows}"
-    rival = f"{name_for_people(row.beating.nearest).whole}, a control that {blindness(row.beating.nearest)}"
+    rival = (
+        f"{find_display_name(row.beating.nearest).whole}, a control that {describe_control_inputs(row.beating.nearest)}"
+    )
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
-    return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
+    return f"It is not told apart from {rival}: {format_interval(row.beating.over)} points. It has {size}.{knows}"
 
 
 def _place(board: BoardRecord, row: BoardRow) -> str:
@@ -141,7 +147,7 @@ def _place(board: BoardRecord, row: BoardRow) -> str:
     if not row.place:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
-    place = place_interval(row.place._replace(joining=False)).replace("-", "–")
+    place = format_place(row.place._replace(joining=False)).replace("-", "–")
     return f", place {place} if it alone joined the suite’s {rows} rows," if row.added else f", place {place} of {rows}"
 
 
@@ -153,19 +159,19 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]
         if one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.by_networks else "beats every control under"
             return (
-                f"It {wins} {one.title} and is below {name_for_people(row.beating.nearest).whole} under "
+                f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).whole} under "
                 f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
                 f"{other.title}: {other.question} A retrained network can read the class from the shape of the masks."
             )
     return ""
 
 
-def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
+def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
     """Yield its curves, those of the first suites and protocols before the others; suites may share one."""
     shown = []
     for view in views:
         for protocol in view.protocols:
-            if drawn := figure(view.table(protocol), name):
+            if drawn := make_figure(view.table(protocol), name):
                 own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
                 if own not in shown:
                     shown.append(own)
@@ -177,11 +183,11 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None
-    found, (sheet, answers) = view.pictures, images.sheet(site, view, name)
+    found, (sheet, answers) = view.pictures, images.find_sheet(site, view, name)
     places = [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)]
     return (
         found,
-        images.photos(site, view),
+        images.find_photos_address(site, view),
         [sheet],
         places,
         images.list_lines(found, answers),
@@ -189,7 +195,7 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
     )
 
 
-def doubts_of(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+def collect_doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
     """Return what speaks against it: each sentence once, whether it is grave somewhere, and the boards that say it.
 
     What one board says, and another with where it counts, is one sentence.

@@ -6,8 +6,8 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
-from roarbench.analysis.shown_images import ImageAnswers, answers_of, find_pictured_protocol
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.analysis.shown_images import ImageAnswers, count_correct_networks, find_pictured_protocol
+from roarbench.estimators.naming import find_display_name, find_known_estimator
 from roarbench.text import format_count
 
 _PAGE = 16  # rows that a static page can show; a running program has all
@@ -30,25 +30,25 @@ _MASKS = {  # of the lines of a sheet, in a sentence
 }
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite."""
     view, live = site.view(at), site.live
     found = view.pictures
     if found is None:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
     there = [row.id for row in (view.paired or view.board).rows if row.id in found.rows]
-    names = sorted(there, key=lambda name: lookup_estimator(name).control)[: None if live else _PAGE]
+    names = sorted(there, key=lambda name: find_known_estimator(name).control)[: None if live else _PAGE]
     wanted = at.chosen("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
     rows = []
     for name in names:
         href = site.to("images", view.slug, estimator=name) if live else f"#row={found.rows.index(name)}"
-        rows.append((name == wanted, *name_for_people(name), href, () if live else sheet(site, view, name)))
-    href, now = sheet(site, view, wanted)
+        rows.append((name == wanted, *find_display_name(name), href, () if live else find_sheet(site, view, name)))
+    href, now = find_sheet(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
     levels = len(view.board_of(protocol).levels)
-    name, detail = name_for_people(wanted)
+    name, detail = find_display_name(wanted)
     return {
         "view": view,
         "name": name,
@@ -57,7 +57,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "sheet": href,
         "of": now.of,
         "shown": list_lines(found, now),
-        "photos": photos(site, view),
+        "photos": find_photos_address(site, view),
         "masks": _MASKS[tuple(found.kinds[1:])],
         "tab": protocol.tab,
         "against": _LINES[found.kinds[2]] if found.kinds[2:] else "",
@@ -67,19 +67,19 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def photos(site: Site, view: SuiteView) -> str:
+def find_photos_address(site: Site, view: SuiteView) -> str:
     """Return the address of the sheet of a suite's images themselves."""
     assert view.pictures is not None, "asked only where there are pictures"
     return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
+def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
     """Return the address of a row's pictures, and how many answers to each image are right."""
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
     href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
     protocol = find_pictured_protocol(view.results)
-    return href, answers_of(view.results, protocol, view.results.units(protocol)[0], name, found.numbers)
+    return href, count_correct_networks(view.results, protocol, view.results.units(protocol)[0], name, found.numbers)
 
 
 def format_total(answers: ImageAnswers) -> str:

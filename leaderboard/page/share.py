@@ -3,14 +3,14 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from leaderboard.links import Address, Site, address, file_name
+from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.page_text import REPOSITORY, make_plain
 from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.naming import lookup_estimator
+from roarbench.estimators.naming import find_known_estimator
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.estimator_profile import profile
+from roarbench.report.estimator_profile import make_profile
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
@@ -39,7 +39,7 @@ def submit(site: Site, at: Address) -> dict[str, Any]:
     view = next(iter(site.views.values()), None)
     boards = _boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
-    named_first = sorted(there, key=lambda row: not lookup_estimator(row.id).submitted)[:1]
+    named_first = sorted(there, key=lambda row: not find_known_estimator(row.id).submitted)[:1]
     named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
@@ -55,14 +55,14 @@ def cite(site: Site, at: Address) -> dict[str, Any]:
     view = site.view(at)
     boards = _boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
-    papers = (paper for name in names for paper in profile(name, [view.results]).papers)
+    papers = (paper for name in names for paper in make_profile(name, [view.results]).papers)
     return {
         "view": view,
         "figures": [
             (board, f"board-{view.slug}{f'-{board.protocol.name}' * bool(n)}.svg") for n, board in enumerate(boards)
         ],
-        "permanent": file_name(address("board", view.slug)),
-        "bibtex": "\n\n".join((bibtex(view), HOOKER.bibtex)),
+        "permanent": make_file_name(make_address("board", view.slug)),
+        "bibtex": "\n\n".join((write_bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),
         "changes": list_changes(view, site.views),
     }
@@ -73,7 +73,7 @@ def _boards(view: SuiteView) -> list[BoardRecord]:
     return view.leading_boards if view.asks_both else [view.board]
 
 
-def bibtex(view: SuiteView) -> str:
+def write_bibtex(view: SuiteView) -> str:
     """Return the board as a BibTeX entry."""
     year = max((result.created.year for result in view.results.results.values()), default="")
     fields = {

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from leaderboard.advice import advise
 from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
-from leaderboard.page.board import board_at
+from leaderboard.page.board import find_board_address
 from leaderboard.page_text import make_plain
 from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
-from leaderboard.scatter import scatter
+from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.estimators.naming import find_display_name, find_known_estimator
 
 _SHOWN = 8  # columns of a kind; the others are under "more"
 
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     later: bool  # whether it stands after both questions of all suites
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page: suites of one kind of data, or more of them that do not fit beside the first."""
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
@@ -47,7 +47,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "counts": counts,
         "legend": _legend(each for columns in kinds.values() for each in columns),
         "advice": list(filter(None, map(advise, boards))),
-        "drawn": scatter(boards),
+        "drawn": make_scatter(boards),
     }
 
 
@@ -61,7 +61,7 @@ def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
     board = view.board
     words = NETWORK_KINDS if board.protocol.by_networks else KINDS
     rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
-    yield Column(site.at(board_at(view, board.protocol)), title, board.protocol.tab, words, rows, True)
+    yield Column(site.at(find_board_address(view, board.protocol)), title, board.protocol.tab, words, rows, True)
 
 
 def _has_values(column: Column) -> bool:
@@ -99,8 +99,8 @@ def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer 
         kinds = [answer.kind for answer in rows[name] if answer]
         return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
-    return [(name, *name_for_people(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
+    return [(name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
 
 
 def _is_control(name: str) -> bool:
-    return lookup_estimator(name).control
+    return find_known_estimator(name).control

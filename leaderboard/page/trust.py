@@ -15,12 +15,12 @@ from roarbench.plan.suites import SUITES
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.claim_table import claim_records
+from roarbench.report.claim_table import list_claims
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
-def context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page."""
     found, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
     for finding in found["findings"]:
@@ -42,17 +42,17 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
             yield {"name": suite.name, "about": suite.about, "runs": runs}
 
 
-def suites_with_paper_protocols(views: Views) -> list[SuiteView]:
+def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
     """Return the suites that have what the paper measured, or own-network gain."""
     asked = (ROAR, MORF, OWN_NETWORK)
     return [view for view in views.values() if any(view.results.begun(protocol) for protocol in asked)]
 
 
-def claims(site: Site, at: Address) -> dict[str, Any]:
+def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of claims: of each its words, and for each table of numbers what it says there."""
     found = {
-        view: view.kept("claims", partial(claim_records, view.evidence))
-        for view in suites_with_paper_protocols(site.views)
+        view: view.kept("claims", partial(list_claims, view.evidence))
+        for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
         (make_plain(view.title), title): [row[name] for row in held]
@@ -60,7 +60,7 @@ def claims(site: Site, at: Address) -> dict[str, Any]:
         for name, title in (("ours", "ROAR"), ("own_network", "own-network gain"))
         if any(row.get(name, {}).get("cells") for row in held)
     }
-    rows = zip(claim_records(None), *ours.values(), strict=True)
+    rows = zip(list_claims(None), *ours.values(), strict=True)
     return {
         "tables": [("the paper’s Table 2", "ROAR"), *ours],
         "rows": [(row, [row["published"], *more]) for row, *more in rows],

@@ -11,7 +11,7 @@ import numpy as np
 
 from roarbench.analysis.paper_curves import Curve, Curves
 from roarbench.enums import Order
-from roarbench.stats.curves import gain
+from roarbench.stats.curves import compute_gain
 
 BASES = ("grad", "gb", "ig")
 STRONG = ("sgsq", "var")  # the ensembles that the paper finds better than Random
@@ -109,12 +109,14 @@ class Claim:
         return Finding(verdict, len(checks) - len(against), len(checks), against)
 
 
-def curve_gain(curve: Curve, random: Curve) -> float | None:
+def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
     """Return the area between Random's curve and another in points; None unless both have the same levels from 0 on."""
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
-    return float(gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), Order.MORF))
+    return float(
+        compute_gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), Order.MORF)
+    )
 
 
 def _against(
@@ -146,7 +148,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _names(ENSEMBLES)
-        gain_of = tables.gain or curve_gain
+        gain_of = tables.gain or compute_curve_gain
         gains = {name: gain_of(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
         known = {name: value for name, value in gains.items() if value is not None}
         if len(known) == len(names):

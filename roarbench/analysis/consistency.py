@@ -28,7 +28,7 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
     return f"{reason}; do it again in a fresh --store"
 
 
-def usual_weights(
+def find_usual_weights(
     explained: Collection[RunResult], number: Callable[[RunResult], int], entered: Collection[str]
 ) -> dict[int, str]:
     """Return by number of the reference the checksum of the weights that most rows explain, if they say it.

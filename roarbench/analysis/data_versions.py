@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED
-from roarbench.plan.run_keys import runs_of
+from roarbench.plan.run_keys import list_runs
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_default_weights, set_explained_weights
 from roarbench.store.image_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
-from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
+from roarbench.store.workspace import Workspace
 
 _SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
 
@@ -29,7 +29,7 @@ class Version:
     given: str
 
 
-def image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
+def list_image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
     """Return where the images of a data set came from, as far as database and store folder know; oldest first."""
     noted = [note for note in read_image_notes(store.database) if note.dataset == dataset]
     return list(dict.fromkeys([*noted, *read_decoded_notes(Workspace(folder).data, dataset)]))
@@ -76,7 +76,7 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 def _has(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
     """Return whether there is a result of a version: of those that explain a network, or of the others."""
-    runs = runs_of(set_explained_weights(suite, version.given), version.data, version.limit).values()
+    runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return store.has_any([run.key for run in runs if bool(run.reference) is explained])
 
 
@@ -140,7 +140,7 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def versions_of(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
+def list_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
     """Return all versions of a suite that a store has; what the suite's `given` says plays no part."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     begun = tuple(store.failures.data_of(suite.dataset, suite.model))

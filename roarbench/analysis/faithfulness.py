@@ -7,7 +7,7 @@ So they stand in columns of their own and are no part of gain, place, verdict or
 from dataclasses import dataclass
 
 from roarbench.enums import Making
-from roarbench.plan.run_keys import reference_of
+from roarbench.plan.run_keys import make_reference
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.quantus_scores import ScoreSpec
 
@@ -52,9 +52,9 @@ METRICS = (
 )
 
 
-def score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
+def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """Return what there is to score: (estimator, metric) of every estimator that has maps."""
-    reference = reference_of(suite, data).key
+    reference = make_reference(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
     making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
     return {

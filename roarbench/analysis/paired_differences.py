@@ -35,7 +35,7 @@ class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
         return len(self._held)
 
 
-def differences_of(scores: Correctness, held: ByPoint, others: ByPoint, protocol: Protocol) -> Correctness:
+def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's answers minus those that it is held against, both by point and seed.
 
     Of one network these are its answers to the same images with the removal masks of other images, or with those of

@@ -31,7 +31,7 @@ HOOKER_ESTIMATORS = {
 UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
 
-def hooker2019(order: Order) -> Curves:
+def read_hooker2019(order: Order) -> Curves:
     """Read ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels, means of 5 runs.
 
     KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
@@ -51,7 +51,7 @@ def hooker2019(order: Order) -> Curves:
 
 def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName if they did not use it."""
-    curves = hooker2019(order)
+    curves = read_hooker2019(order)
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)
     return curves[dataset]

@@ -9,10 +9,10 @@ from roarbench.enums import Unit
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
-from roarbench.stats.probability_drop import ProbabilityDrop, probability_drop
+from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop
 
 
-def probability_drops(
+def compute_probability_drops(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
 ) -> dict[str, ProbabilityDrop]:
     """Return the drops of all estimators that have rows under a protocol without retraining; none under any other.
@@ -26,7 +26,7 @@ def probability_drops(
     if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)
-    return {name: probability_drop(untouched, [found.get((name, t)) for t in levels]) for name in names}
+    return {name: compute_probability_drop(untouched, [found.get((name, t)) for t in levels]) for name in names}
 
 
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.own_network import own_network_gains
+from roarbench.analysis.own_network_results import compute_own_network_gains
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.bootstrap import Estimate, estimate
@@ -66,7 +66,7 @@ def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second:
 def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
     results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
     by_networks = protocol.by_networks
-    areas = own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
+    areas = compute_own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
     one, two = areas.get(first), areas.get(second)
     if one is None or two is None:
         return Estimate()

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Estimate, Sample, share
-from roarbench.text import capital, interval
+from roarbench.stats.bootstrap import Estimate, Sample, estimate_share
+from roarbench.text import capitalize, format_interval
 
 SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
 TIED = 0.5  # a row of whose features more than this share have one value is doubted
@@ -52,7 +52,7 @@ class Mark(NamedTuple):
         if self.grade in (None, Grade.NONE):
             return ""
         whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
-        return f"{MARKS[self.kind]} has {interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
+        return f"{MARKS[self.kind]} has {format_interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,22 @@ def is_about(protocol: Protocol) -> bool:
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
-def flags_of(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
+def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
     """Return why rows should be doubted under a protocol, of every estimator where something says so."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
-    found = {name: Flag(Grade.NONE, _sentence(plain_doubts(evidence.suite_results, name))) for name in names}
+    found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
     if is_about(protocol):  # of twins, which stand in tables too, nothing else is judged
-        found |= {name: flag_of(evidence, name) for name in evidence.suite_results.suite.placed}
+        found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
 
 
-def plain_doubts(suite_results: SuiteResults, name: str) -> list[str]:
+def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
     """Return what speaks against a row whatever is asked: who vouches for it, what `validate` found, and ties."""
-    own = (suite_results.doubts.get(name), suite_results.findings.get(name), tie_words(suite_results, name))
+    own = (suite_results.doubts.get(name), suite_results.findings.get(name), describe_ties(suite_results, name))
     return list(filter(None, own))
 
 
-def tie_words(suite_results: SuiteResults, name: str) -> str:
+def describe_ties(suite_results: SuiteResults, name: str) -> str:
     """Say how many features of a row's maps chance orders, where it is more than half; empty for controls."""
     share = suite_results.ties.get(name, 0.0)
     if share <= TIED or find_estimator(name).control:
@@ -99,7 +99,7 @@ def tie_words(suite_results: SuiteResults, name: str) -> str:
     return f"{share:.0%} of the features of its maps have one value, and chance orders them"
 
 
-def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:
+def find_rows_at_floor(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return the rows whose images tell no more than their masks, each with the levels where they do not."""
     found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
@@ -113,7 +113,7 @@ def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
     return tuple(t for t, low in lows.items() if low is not None and low <= 0)
 
 
-def floor_words(floors: Mapping[str, tuple[float, ...]]) -> str:
+def describe_floor(floors: Mapping[str, tuple[float, ...]]) -> str:
     """Return in a sentence which rows are at the floor; empty where none is."""
     if not floors:
         return ""
@@ -121,11 +121,11 @@ def floor_words(floors: Mapping[str, tuple[float, ...]]) -> str:
     return f"At the floor: {rows}: its images tell no more than its mask."
 
 
-def flag_of(evidence: Evidence, name: str) -> Flag:
+def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
     """Return all reasons to doubt a row in one sentence, the strongest marks first."""
-    marks = sorted(row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
-    reasons = [*plain_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
+    reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
     return Flag(
         max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
         _sentence(reasons),
@@ -134,17 +134,17 @@ def flag_of(evidence: Evidence, name: str) -> Flag:
 
 def _sentence(reasons: Iterable[str]) -> str:
     text = "; ".join(filter(None, reasons))
-    return text and f"{capital(text)}."
+    return text and f"{capitalize(text)}."
 
 
-def row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
+def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
     """Return the marks of a row: how much of its gain a weaker baseline also achieves, and of its accuracy masks alone.
 
     A row that is not significantly better than Random has no gain, and nothing to share.
     """
     roar = evidence.roar
     own = roar.areas.get(name)
-    others = {kind: roar.areas.get(twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    others = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
     gains = {kind: _mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
     masks = _masks(evidence, name)
@@ -156,7 +156,7 @@ def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance:
         return Mark(kind, Estimate(), None)
-    found = share(part, whole, evidence.bootstrap.confidence)
+    found = estimate_share(part, whole, evidence.bootstrap.confidence)
     if found.low is None:
         return Mark(kind, found, None)
     return Mark(kind, found, Grade.STRONG if found.low > STRONG else Grade.SOME if found.low > SOME else Grade.NONE)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.own_network import own_and_other_answers
+from roarbench.analysis.own_network_results import load_own_and_other_answers
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.estimators.naming import lookup_estimator
+from roarbench.estimators.naming import find_known_estimator
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
@@ -39,7 +39,7 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
     return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
 
-def answers_of(
+def count_correct_networks(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
     """Return how many answers of a row's networks to these images are right."""
@@ -53,7 +53,7 @@ def _answers(
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the answers of these rows' networks above level 0, bool (images,), and those they are held against."""
     if protocol.by_networks:
-        found = [own_and_other_answers(results, protocol, unit, name) for name in names]
+        found = [load_own_and_other_answers(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
     twins = [protocol.counterpart(name) for name in names]
     held = results.held(protocol, unit).items()
@@ -68,7 +68,7 @@ def choose_images(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
     """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
-    asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
+    asking = [name for name in results.suite.placed if not find_known_estimator(name).control]
     own, other = _answers(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""

@@ -6,25 +6,25 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from roarbench.analysis.data_versions import Version, Versions, versions_of
-from roarbench.analysis.faithfulness import score_specs
+from roarbench.analysis.data_versions import Version, Versions, list_versions
+from roarbench.analysis.faithfulness import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import build_run, has_explained_model, reference_points, runs_of
+from roarbench.plan.run_keys import build_run, has_explained_model, list_reference_points, list_runs
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec, pair_of
 from roarbench.plan.suites import add_estimators, set_explained_weights
-from roarbench.store.annotations import Kind, findings_of, remarks_on
+from roarbench.store.annotations import Kind, read_annotations, read_findings
 from roarbench.store.image_sources import ImageNote
-from roarbench.store.layout import Workspace
-from roarbench.store.quantus_scores import score_values
+from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import explain_unverified, find_entered_ids, submissions_of
+from roarbench.store.submissions import explain_unverified, find_entered_ids, read_submissions
+from roarbench.store.workspace import Workspace
 
 KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
 joined = lru_cache(64)(add_estimators)  # a board asks for the same ones again and again
@@ -38,21 +38,21 @@ def collect(
     notes: Iterable[ImageNote] = (),
 ) -> SuiteResults:
     """Return what a store has of a suite on images of this fingerprint, or its own; `limit` of each split, or all."""
-    versions = versions_of(suite, store, notes)
+    versions = list_versions(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
     return _results_of(versions, Version(images, limit, suite.given), store)
 
 
 def collect_all(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
     """Return all versions of a suite that a store has, largest first; of one size its own images and reference."""
-    versions = versions_of(suite, store, notes)
+    versions = list_versions(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
 
 
 def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
     suite = set_explained_weights(versions.suite, version.given)
-    runs = runs_of(suite, version.data, version.limit)
+    runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
     found = store.results(by_key, by_key)
     results = {point: found[run.key] for point, run in runs.items() if run.key in found}
@@ -62,14 +62,14 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         version.limit,
         results,
         doubts=_add_doubtful_company(explain_unverified(store.database, results.values()), suite.estimators),
-        submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
-        findings=findings_of(store.database, suite.estimators),
-        shares=remarks_on(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
+        submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
+        findings=read_findings(store.database, suite.estimators),
+        shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_quantus(suite, store, version.data),
         named=versions.names(version),
         asked=versions.options(version),
         references=_references(suite, version, store) if has_explained_model(suite) else {},
-        masks=remarks_on(store.database, Kind.MASKS, {key for key, row in found.items() if _is_own(row)}),
+        masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _is_own(row)}),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.options(other))
             for other in versions.stored
@@ -98,14 +98,14 @@ def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dic
 
 
 def _references(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
-    keys = [build_run(suite, point, version.data, version.limit).key for point in reference_points(suite)]
+    keys = [build_run(suite, point, version.data, version.limit).key for point in list_reference_points(suite)]
     found = store.results(keys)
     return {number: found[key] for number, key in enumerate(keys) if key in found}
 
 
 def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
-    specs = score_specs(suite, data)
-    values = score_values(store.database, [spec.key for spec in specs.values()])
+    specs = list_score_specs(suite, data)
+    values = read_scores(store.database, [spec.key for spec in specs.values()])
     found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), spec in specs.items():
         if spec.key in values:

@@ -12,23 +12,23 @@ from roarbench.analysis.consistency import (
     Dropped,
     find_differences,
     find_inconsistency,
+    find_usual_weights,
     ignores_reference,
-    usual_weights,
 )
-from roarbench.analysis.paired_differences import Answers, ByPoint, differences_of
+from roarbench.analysis.paired_differences import Answers, ByPoint, subtract_paired_answers
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import keys_of
+from roarbench.plan.run_keys import list_keys
 from roarbench.plan.runs import CLEAN, find_untouched
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
-from roarbench.stats.sampled_gains import spread_for
-from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.stats.sampled_gains import select_spread
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 
@@ -88,7 +88,7 @@ class SuiteResults:
     @property
     def keys(self) -> Mapping[Point, str]:
         """Return the key of every run that the suite asks for, done or not; they depend on the images."""
-        return keys_of(self.suite, self.data, self.limit)
+        return list_keys(self.suite, self.data, self.limit)
 
     @property
     def has_rows(self) -> bool:
@@ -188,7 +188,7 @@ class SuiteResults:
         scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
         if not protocol.by_difference:
             return scores
-        return replace(scores, differences=differences_of(scores, held, others, protocol))
+        return replace(scores, differences=subtract_paired_answers(scores, held, others, protocol))
 
     def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
@@ -236,7 +236,7 @@ class SuiteResults:
     def _usual_weights(self) -> dict[int, str]:
         """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return usual_weights(explained, self._number, self.suite.entered)
+        return find_usual_weights(explained, self._number, self.suite.entered)
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -292,4 +292,4 @@ class SuiteResults:
         The spread of another protocol or fill is never borrowed: networks are trained on something else there.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
-        return spread_for(protocol, spread_of(scores.differences or scores for scores in found))
+        return select_spread(protocol, estimate_spread(scores.differences or scores for scores in found))

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import TWINS
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM
+from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.replication import Agreement, agreement
 from roarbench.stats.sampled_gains import Drawn
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
@@ -49,7 +49,7 @@ def has_checks(suite_results: SuiteResults) -> bool:
     return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 
 
-def panel(
+def compute_validity_panel(
     suite_results: SuiteResults,
     bootstrap: Bootstrap | None = None,
     others: Iterable[SuiteResults] = (),
@@ -65,22 +65,22 @@ def panel(
     evidence = Evidence.of(suite_results, bootstrap, unit)
     beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
     names = suite_results.suite.placed
-    return Panel(evidence, names, agreements(evidence, names, beside))
+    return Panel(evidence, names, compare_orders(evidence, names, beside))
 
 
-def twins_of(evidence: Evidence, name: str) -> dict[str, Twin]:
+def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
     """Return a row's twins that the suite has, by kind, one of `KINDS`."""
     main, twins = evidence.main, {}
     own = main.areas.get(name)
     for kind in KINDS:
-        twin = f"random-{kind}" if name == RANDOM else twin_id(name, kind)
+        twin = f"random-{kind}" if name == RANDOM else make_twin_id(name, kind)
         if twin in main.scores.estimators:
             gain = main.areas.get(twin)
             twins[kind] = Twin(main.estimate(gain), main.estimate(gain.minus(own) if gain and own else None))
     return twins
 
 
-def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
+def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
     """Compare the main protocol's order of the estimators, without twins, with the suite's others and other suites'."""
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
@@ -91,7 +91,7 @@ def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidenc
 
 def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
-    found = agreement(one, two, main.bootstrap.confidence)
+    found = compute_agreement(one, two, main.bootstrap.confidence)
     if found is None or (main.repeated and other.repeated):
         return found
     return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)

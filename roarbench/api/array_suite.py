@@ -18,25 +18,25 @@ from roarbench.api.inputs import (
     Range,
     check_labels,
     convert_to_float32,
-    images_of,
-    labels_of,
+    find_value_range,
     move_to_model,
     quantize,
-    range_of,
+    read_images,
+    read_labels,
 )
 from roarbench.api.network_source import add_two_class_function, write_network_source
 from roarbench.api.removal import set_evaluation_mode
-from roarbench.api.tuning import UNTRIED
+from roarbench.api.suite_tuning import UNTRIED
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
 from roarbench.files import report_write_errors, write_whole
 from roarbench.models.build import build
 from roarbench.models.checks import check_network, check_rebuilt, find_logits
-from roarbench.models.outputs import add_second_logit, logits_of
-from roarbench.plan.new_suite import BASE, recipe_lines
+from roarbench.models.outputs import add_second_logit, read_logits
+from roarbench.plan.new_suite import BASE, write_recipe_lines
 from roarbench.plan.runs import find_protocol
-from roarbench.plan.toml_table import toml
-from roarbench.text import one_line, percent
+from roarbench.plan.toml_table import format_toml
+from roarbench.text import fit_on_one_line, format_percent
 
 Arrays = tuple[Any, Any]  # images and labels
 _FEW = 4  # images that a network is checked on
@@ -98,7 +98,7 @@ def write_arrays(
     given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
     for split, one in splits.items():
         check_labels(one.labels, given.classes, f"{split} labels")
-    kept = range_of(next(iter(splits.values())).images.numpy())
+    kept = find_value_range(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(one.images.numpy(), kept) for split, one in splits.items()}
     _check_steps(splits, pixels, kept, given, say)
     text = _suite_text(settings, splits, given)
@@ -136,11 +136,11 @@ def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
 def _read_pair(pair: Any, split: Split) -> Given:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise CallerError(f"{split} is a {type(pair).__name__}, expected a pair (images, labels)")
-    images = images_of(pair[0], f"{split} images")
+    images = read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
-    return Given(images, labels_of(pair[1], len(images), f"{split} labels"))
+    return Given(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
 def _retrain(protocol: str) -> ScoredNetwork:
@@ -164,7 +164,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
         try:
             check_rebuilt(whole, given.built(few), few)
         except RuntimeError as error:  # other weights
-            seen = one_line(str(error), 160)
+            seen = fit_on_one_line(str(error), 160)
             raise CallerError(
                 f"{file or 'its file'} builds another network ({seen}); build the one that you hand in"
             ) from None
@@ -196,7 +196,8 @@ def _check_steps(
     for split, one in splits.items():
         beyond = (one.images < low - step / 2) | (one.images > high + step / 2)
         if split is Split.TEST and beyond.double().mean() > _CUT:
-            seen = f"{percent(float(beyond.double().mean()))} % of the values of test images lie outside the range of"
+            share = format_percent(float(beyond.double().mean()))
+            seen = f"{share} % of the values of test images lie outside the range of"
             raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
         if beyond.any():
             seen = f"{int(beyond.sum())} values of {split} images are far from all others"
@@ -213,7 +214,7 @@ def _check_steps(
 @torch.no_grad()
 def _predict(model: nn.Module, images: Tensor) -> Tensor:
     parts = (move_to_model(model, part.clone()) for part in torch.split(images, 64))
-    return torch.cat([logits_of(model(part)).argmax(1).cpu() for part in parts])
+    return torch.cat([read_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
 def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
@@ -226,13 +227,13 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
     full = not _takes_smaller(given, first.images[:1])
     return "\n".join(
         [
-            *(f"{key} = {toml(value)}" for key, value in lines.items()),
+            *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
             "[data]\nparquet = '.'",
             *(f"{split} = '{split}'" for split in splits),
             f"size = {size}\nchannels = {channels}",
             *([] if whole else [f"classes = {given.classes}"]),
             f"[network]\nname = 'network.py:{given.function}'",
-            *recipe_lines(images),
+            *write_recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
             *(_block(protocol, fills) for protocol in protocols),
             "",
@@ -244,7 +245,7 @@ def _block(protocol: str, fills: list[str]) -> str:
     """Return the block of a protocol with the fills that it takes."""
     exchanges = _retrain(protocol) in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
-    return f"[[block]]\nprotocols = {toml([protocol])}\nfills = {toml(taken or fills)}"
+    return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
 
 
 def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
@@ -254,7 +255,7 @@ def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
         side = round(share * images.shape[2])
         try:
             with torch.inference_mode():
-                found = logits_of(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
+                found = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
         except Exception:  # of whoever wrote it
             return False
         if tuple(found.shape) != (2, given.classes):

@@ -10,26 +10,32 @@ from torch import Tensor, nn
 
 from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import Explained, Explainers, read_explainers
-from roarbench.api.inputs import check_labels, images_of, labels_of
-from roarbench.api.own_network import OwnNetworkTable, are_equal, cross_scores, find_agreed_images, own_network_table
-from roarbench.api.primitives import samples
+from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.own_network_table import (
+    OwnNetworkTable,
+    are_masks_equal,
+    compute_own_network_table,
+    find_agreed_images,
+    score_under_all_masks,
+)
+from roarbench.api.primitives import bootstrap_means
 from roarbench.api.removal import (
     Removal,
     Replace,
-    batches,
     check_model,
+    compute_logits,
     fill_of,
-    ids_of,
+    hash_images,
+    list_networks,
     make_replacer,
     mark_removed,
-    networks_of,
-    score,
     set_evaluation_mode,
+    split_into_batches,
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.curves import POINTS, area_weights
+from roarbench.stats.curves import POINTS, compute_area_weights
 
 if TYPE_CHECKING:
     pass
@@ -77,9 +83,9 @@ def check(
     Raises:
         CallerError: These do not fit together.
     """
-    pixels = images_of(images)
-    classes = torch.from_numpy(labels_of(labels, len(pixels)))
-    steps, models = Removal.read(Order.MORF, levels).levels, [*networks_of([model]), *networks_of(siblings)]
+    pixels = read_images(images)
+    classes = torch.from_numpy(read_labels(labels, len(pixels)))
+    steps, models = Removal.read(Order.MORF, levels).levels, [*list_networks([model]), *list_networks(siblings)]
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
@@ -89,7 +95,7 @@ def check(
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with set_evaluation_mode(models):
         networks = [check_model(each, pixels, _name(number)) for number, each in enumerate(models)]
-        predicted = score(networks[0], pixels)
+        predicted = compute_logits(networks[0], pixels)
         check_labels(classes.numpy(), predicted.shape[1])
         agreed = _mark_agreed(networks, pixels)
         request = _Request(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
@@ -129,12 +135,12 @@ class _Request(NamedTuple):
     def parts(self) -> list[Tensor]:
         """Divide the images into batches; all images of a batch count for own-network gain, or none does."""
         groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
-        return [rows[part] for rows in groups if len(rows) for part in batches(self.pixels[rows])]
+        return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
     def explained(self, rows: Tensor) -> list[Explained]:
         """Return a batch of images, to be explained by the network, and by its siblings where the images count."""
         images, targets = self.pixels[rows], self.targets[rows]
-        asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], ids_of(images)
+        asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], hash_images(images)
         return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(asked)]
 
 
@@ -168,14 +174,14 @@ def _add_answers(
     shape, labels = request.pixels.shape, request.labels[rows]
     for column in request.columns:
         removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)
-        logits = [score(request.networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
+        logits = [compute_logits(request.networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
         answers.correct[column.title][:, rows.numpy()] = [(one.argmax(1) == labels).numpy() for one in logits]
     if len(ranked) > 1:
         images, targets = request.pixels[rows], request.targets[rows]
         own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
         masks = [own.masks(one, images.shape) for one in ranked]
-        answers.kept.append(cross_scores(request.networks, masks, images, targets, fill))
-        answers.same.append(are_equal(masks))
+        answers.kept.append(score_under_all_masks(request.networks, masks, images, targets, fill))
+        answers.same.append(are_masks_equal(masks))
 
 
 def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], request: _Request) -> CheckTable:
@@ -184,10 +190,10 @@ def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], reques
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in request.columns:
-        weights = np.asarray(area_weights((0.0, *column.levels)))
+        weights = np.asarray(compute_area_weights((0.0, *column.levels)))
         areas = np.stack([weights @ np.vstack([untouched, each.correct[column.title]]) for each in answers.values()])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
-        gains[column.title] = dict(zip(answers, samples(over, Bootstrap()), strict=True))
+        gains[column.title] = dict(zip(answers, bootstrap_means(over, Bootstrap()), strict=True))
     own = _own_table(answers, request) if request.agreed.any() else None
     if own:
         nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
@@ -199,4 +205,6 @@ def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], reques
 
 def _own_table(answers: Mapping[str, _Answers], request: _Request) -> OwnNetworkTable:
     kept = {name: None if all(each.same) else np.concatenate(each.kept, 3) for name, each in answers.items()}
-    return own_network_table(kept, len(request.networks), request.agreed, Removal.read(Order.MORF, OWN_NETWORK_LEVELS))
+    return compute_own_network_table(
+        kept, len(request.networks), request.agreed, Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
+    )

@@ -6,10 +6,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from roarbench.api.gain_table import GainTable
-from roarbench.api.own_network import OwnNetworkTable
+from roarbench.api.own_network_table import OwnNetworkTable
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.text import format_count, interval
+from roarbench.text import format_count, format_interval
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +61,7 @@ class CheckTable(GainTable):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the rows of the table as text, headings first."""
-        rows = ((name, *(interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
+        rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
         return [("estimator", *self.gains), *rows]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:

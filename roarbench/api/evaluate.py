@@ -11,10 +11,10 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from roarbench.api.functions import make_submission
-from roarbench.api.load_suite import load_suite
-from roarbench.api.maps import Maps, check_maps, check_shape, keep_maps, maps_file, read_maps
+from roarbench.api.maps import Maps, check_maps, check_shape, keep_maps, make_maps_submission, read_maps
+from roarbench.api.suite_lookup import load_suite
 from roarbench.api.suite_result import SuiteResult
-from roarbench.api.suites import Suite, console
+from roarbench.api.suites import Suite, make_console
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -25,10 +25,10 @@ from roarbench.plan.points import select
 from roarbench.plan.run_keys import ranks_only_test_images
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.report.status import failures_of
+from roarbench.report.status import list_run_failures
 from roarbench.sandbox.entry_points import Estimate, NoEstimate, estimate_of
-from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import compare_maps
 from roarbench.submissions.file import Submission, read_submission
 
@@ -75,7 +75,7 @@ def evaluate(
     listed = [estimators] if isinstance(estimators, str) else estimators  # else each letter would be one
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
-    said = console(quiet)
+    said = make_console(quiet)
     suite.tune(protocol, said)
     with suite.opened(said) as results:
         evaluation = _Evaluation(suite, results, workers, said, protocol, seeds)
@@ -196,7 +196,7 @@ class _Evaluation(NamedTuple):
         plan = self._askable(name, maps)
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
-        row = self._kept(maps_file(name, maps), trusted=True)
+        row = self._kept(make_maps_submission(name, maps), trusted=True)
         part = self._part(plan, [row])  # its twins would ask a function
         part = select(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
         keep_maps(row, maps, replace(work, suite=part))
@@ -230,7 +230,7 @@ class _Evaluation(NamedTuple):
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.said)
         if finished.failed:
-            failed = failures_of(finished.suite_results, self.results)
+            failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{each['estimator']}: {each['reason']}" for each in failed)
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
         return part.estimators

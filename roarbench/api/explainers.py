@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import tensor
-from roarbench.api.removal import ids_of, rank_maps, ties_of
+from roarbench.api.inputs import to_tensor
+from roarbench.api.removal import draw_tie_order, hash_images, rank_maps
 from roarbench.devices import keep_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import Maps, importance_maps
+from roarbench.estimators.engine import Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.inputs import Batch
 from roarbench.sandbox.entry_points import adapt_captum, adapt_quantus
@@ -53,7 +53,7 @@ class Explainers:
         """Rank the features of the images by the map of each estimator; CallerError for a map that cannot be ranked."""
         made = self._table_maps(explained)
         c, h, w = explained.images.shape[1:]
-        ties = ties_of(explained.ids, math.prod(unit.grid((c, h, w))))
+        ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
         for name in self.names:
             maps = made[self.table[name].id] if name in self.table else self.others[name](explained)
@@ -72,7 +72,7 @@ class Explainers:
         """
         few = slice(0, 2)
         for number, model in enumerate(models):
-            explained = Explained(number, model, images[few], targets[few], rows[few], ids_of(images[few]))
+            explained = Explained(number, model, images[few], targets[few], rows[few], hash_images(images[few]))
             try:
                 self.rank(explained)
             except (CallerError, RunError) as error:
@@ -100,13 +100,13 @@ class Explainers:
         batch = Batch(explained.images, explained.targets, explained.ids)
         found: Maps = {}
         if traced:
-            found |= importance_maps(traced, explained.model, batch, self.black)
+            found |= compute_importance_maps(traced, explained.model, batch, self.black)
         if centred := [row for row in rows if row not in traced]:
             batch, model = (
                 batch._replace(images=explained.images - self.mean),
                 _Centred(explained.model, self.mean).eval(),
             )
-            found |= importance_maps(centred, model, batch, self.black - self.mean)
+            found |= compute_importance_maps(centred, model, batch, self.black - self.mean)
         return found
 
 
@@ -187,7 +187,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
         found = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
         if not isinstance(found, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {type(found).__name__}, expected a tensor or an array of maps")
-        return tensor(found)
+        return to_tensor(found)
 
     return explain
 
@@ -229,7 +229,7 @@ def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     listed = [given] if isinstance(given, np.ndarray | Tensor) else list(given)
     if len(listed) != networks:
         raise CallerError(f"{name} has {len(listed)} arrays of maps, expected {networks}: one for each network")
-    made = [tensor(one, f"maps of {name}") for one in listed]
+    made = [to_tensor(one, f"maps of {name}") for one in listed]
     n, _, h, w = images.shape
     for one in made:
         if tuple(one.shape) not in (tuple(images.shape), (n, 1, h, w), (n, h, w)):

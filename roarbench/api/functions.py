@@ -15,7 +15,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.files import write_new
 from roarbench.submissions.file import Submission, check_source
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _LONGEST = 300  # letters of a description
 _PLAIN = '''\
@@ -58,10 +58,10 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
 
 def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
-    name = row_name(name)
+    name = make_row_name(name)
     written = Written()
     call = written.expression(given, "explained_by")
-    about = one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
+    about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
     statements = {"torch": "import torch"} | written.statements
     imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
@@ -71,7 +71,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     return check_source("\n\n".join(parts).encode())
 
 
-def row_name(name: str) -> str:
+def make_row_name(name: str) -> str:
     """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.errors import CallerError
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _FAR = 1e-4  # share of the values below the middle ones, and above
 _SAMPLE = 10**6  # values of a channel that tell the middle ones
@@ -23,7 +23,7 @@ class Range(NamedTuple):
     high: NDArray[np.float64]
 
 
-def array(given: Any, what: str = "the values") -> NDArray[Any]:
+def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
     """Return an array, a tensor or nested lists as an array of numbers in this machine's byte order.
 
     Raises:
@@ -35,7 +35,7 @@ def array(given: Any, what: str = "the values") -> NDArray[Any]:
         found = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # of numpy and torch, for ragged lists, sparse tensors …
-        seen = one_line(f"{type(error).__name__}: {error}", 120)
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         raise CallerError(f"{what} cannot be read as an array ({seen}); hand in one array or tensor") from None
     if found.dtype.kind not in "biuf":
         raise CallerError(f"{what} have type {found.dtype}, expected real numbers")
@@ -47,18 +47,18 @@ def _detach(given: Tensor) -> Tensor:
     return plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain  # NumPy has no bfloat16
 
 
-def tensor(given: Any, what: str = "the values") -> Tensor:
+def to_tensor(given: Any, what: str = "the values") -> Tensor:
     """Return what `array` does as a tensor on the processor."""
-    return torch.as_tensor(array(given, what))
+    return torch.as_tensor(to_array(given, what))
 
 
-def images_of(given: Any, what: str = "images") -> Tensor:
+def read_images(given: Any, what: str = "images") -> Tensor:
     """Return images as networks take them, float32 (n, c, h, w).
 
     Raises:
         CallerError: They are empty, no floats, not finite, or have another shape.
     """
-    found = array(given, what)
+    found = to_array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
         seen = f"{what} have shape {found.shape} and type {found.dtype}"
         remedy = "; write (images / 255 - mean) / std with the network's own" if found.dtype.kind == "u" else ""
@@ -71,13 +71,13 @@ def images_of(given: Any, what: str = "images") -> Tensor:
     return torch.as_tensor(found)
 
 
-def labels_of(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
+def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
     """Return one class of each image, int64 (n,), from whole numbers of any type, also in a column (n, 1).
 
     Raises:
         CallerError: They are no whole numbers, or not one of each image.
     """
-    found = array(given, what)
+    found = to_array(given, what)
     found = found[:, 0] if found.shape == (count, 1) else found
     if found.shape != (count,):
         raise CallerError(f"{what} have shape {found.shape}, expected ({count},){_one_for_each(found, count)}")
@@ -105,7 +105,7 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
         raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
 
 
-def range_of(images: NDArray[np.float32]) -> Range:
+def find_value_range(images: NDArray[np.float32]) -> Range:
     """Return the least and the largest value of each channel, images (n, c, h, w), but for values far from all others.
 
     Values are far where they are beyond the middle 99.98 % by more than its width: a detector's hot pixel must not set

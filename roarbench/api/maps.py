@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.api.functions import row_name
-from roarbench.api.inputs import array
-from roarbench.api.removal import one_channel
-from roarbench.datasets.superpixel_files import superpixels
+from roarbench.api.functions import make_row_name
+from roarbench.api.inputs import to_array
+from roarbench.api.removal import drop_channel_axis
+from roarbench.datasets.superpixel_files import load_superpixels
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance import image_ids
-from roarbench.execution.ranking_jobs import rank_maps, seal
+from roarbench.execution.importance import make_image_ids
+from roarbench.execution.ranking_jobs import join_ranges, rank_maps
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.kernels.ranking import tie_order
+from roarbench.kernels.ranking import draw_tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.submissions.file import Submission, check_source
@@ -58,22 +58,22 @@ def _list_maps(found: Any) -> Sequence[Any]:
 
 
 def _array(name: str, found: Any) -> NDArray[np.float32]:
-    values = array(found)
+    values = to_array(found)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     if not np.isfinite(values).all():  # before anything is trained for them
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
-    return np.ascontiguousarray(one_channel(values), np.float32)
+    return np.ascontiguousarray(drop_channel_axis(values), np.float32)
 
 
-def maps_file(name: str, maps: Maps) -> Submission:
+def make_maps_submission(name: str, maps: Maps) -> Submission:
     """Return the submission that stands for maps: it says which they are, and cannot make them."""
     sums = {
         split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
         for split, found in maps.items()
     }
-    return check_source(_STUB.format(name=json.dumps(row_name(name)), sums=json.dumps(sums)).encode())
+    return check_source(_STUB.format(name=json.dumps(make_row_name(name)), sums=json.dumps(sums)).encode())
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
@@ -106,11 +106,11 @@ def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
             if not work.rankings.has(spec):
                 for split in spec.splits:
                     _rank(own, spec, split, maps[split][number])
-                seal(work, spec)
+                join_ranges(work, spec)
 
 
 def _ties(ids: Tensor, d: int) -> Tensor:
-    return torch.from_numpy(tie_order(ids.numpy(), d))
+    return torch.from_numpy(draw_tie_order(ids.numpy(), d))
 
 
 def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
@@ -119,10 +119,10 @@ def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDAr
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
-        ties = partial(_ties, image_ids(split, start, stop), spec.layout.features)
+        ties = partial(_ties, make_image_ids(split, start, stop), spec.layout.features)
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
-            labels = superpixels(explained.work.images.folder, split, images.pixels, start, stop)
+            labels = load_superpixels(explained.work.images.folder, split, images.pixels, start, stop)
         planes, tied = rank_maps(spec, part, ties, labels)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from roarbench.api.inputs import array
+from roarbench.api.inputs import to_array
 from roarbench.api.source_text import Written, is_installed
 from roarbench.errors import CallerError
 from roarbench.models.outputs import TWO_CLASSES
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _RESET = ("reset_parameters", "_reset_parameters")
 _REMEDY = (
@@ -91,7 +91,7 @@ def write_network_source(model: nn.Module) -> str:
     try:
         structure = _structure(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
-        seen = one_line(str(error).partition(";")[0], 200)
+        seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
     imports = [text for text in written.statements.values() if text.startswith(("import ", "from "))]
     return _NETWORK.format(
@@ -127,7 +127,7 @@ class _Pickler(pickle._Pickler):
         if not isinstance(given, torch.Tensor):
             return None
         trained = isinstance(given, nn.Parameter)
-        held = (tuple(given.shape), given.requires_grad) if trained else array(given, "a tensor of the network")
+        held = (tuple(given.shape), given.requires_grad) if trained else to_array(given, "a tensor of the network")
         return self.numbers.setdefault(id(given), len(self.numbers)), held
 
     def memoize(self, given: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets import make_own_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, to_pixels
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels
 from roarbench.datasets.high_bit_depth import is_deep_grey
 from roarbench.datasets.normalisation import read_moments
 from roarbench.datasets.resizing import check_resizing
@@ -74,7 +74,7 @@ class Preprocessing:
         if not isinstance(photograph, str | Path):
             if is_deep_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; name its file instead")
-            return to_pixels(photograph, record)
+            return decode_to_pixels(photograph, record)
         try:
             found = decode_image(Path(photograph).read_bytes(), record)
         except OSError as error:

@@ -7,23 +7,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.api.inputs import array, tensor
+from roarbench.api.inputs import to_array, to_tensor
 from roarbench.api.removal import (
-    features_of,
+    compute_feature_importance,
     fill_of,
-    ids_of,
+    hash_images,
     mark_removed,
     order_of,
-    pixels_of,
     rank_maps,
+    read_pixels,
 )
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels import fill as fills
-from roarbench.kernels import mask_matching, ranking
+from roarbench.kernels import matched_masks, ranking
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.resampling import image_weights
+from roarbench.stats.resampling import draw_image_weights
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
@@ -40,8 +40,8 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
     """
-    flat = features_of(maps, shape)
-    return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
+    flat = compute_feature_importance(maps, shape)
+    return ranking.rank(flat, ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -57,7 +57,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
     Returns:
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
-    pixels = pixels_of(images)
+    pixels = read_pixels(images)
     return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), fill_of(pixels, fill))
 
 
@@ -76,8 +76,8 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     by = FILL_WORDS.get(by, by)
     if by not in FILLS:
         raise UnknownName("fill", by, FILLS)
-    pixels, gone = _bytes(images), tensor(removed, "the mask").bool()
-    return fills.replace_features(pixels, gone, by, fill_of(pixels, mean), ids_of(pixels))
+    pixels, gone = _bytes(images), to_tensor(removed, "the mask").bool()
+    return fills.replace_features(pixels, gone, by, fill_of(pixels, mean), hash_images(pixels))
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -97,7 +97,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     pixels = _bytes(images)
     shape = tuple(pixels.shape)
     replaced = fill_of(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = mask_matching.strata(fills.removal_magnitude(pixels, replaced, Unit.SCALAR))
+    strata = matched_masks.assign_strata(fills.compute_removal_magnitude(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranked = rank_maps(pixels, others)
     n, d = ranked.shape
@@ -105,7 +105,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
     ties = places if order_of(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(mask_matching.match_removed(own, bins, strata, order_of(order), ties)).view(shape)
+    return torch.from_numpy(matched_masks.match_removed(own, bins, strata, order_of(order), ties)).view(shape)
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
@@ -127,7 +127,7 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         float32 of the maps' shape: instead of values, which have no common scale, the fraction of the image's features
         that a map calls less important, in [0, 1). Ties stay ties.
     """
-    own, other = tensor(maps, "maps"), tensor(others, "the others")
+    own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
         seen = f"maps have shape {tuple(own.shape)}, others {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected the same, (n, c, h, w) or (n, h, w)")
@@ -164,24 +164,24 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
         Value, low and high; images are drawn with replacement, seeds are averaged.
     """
     bootstrap_settings = bootstrap or Bootstrap()
-    values = np.atleast_2d(array(correct)).astype(np.float64)
-    less = np.zeros_like(values) if other is None else np.atleast_2d(array(other)).astype(np.float64)
+    values = np.atleast_2d(to_array(correct)).astype(np.float64)
+    less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if values.shape != less.shape:
         raise CallerError(f"answers have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
-    (drawn,) = samples((values - less).mean(0)[None], bootstrap_settings)
+    (drawn,) = bootstrap_means((values - less).mean(0)[None], bootstrap_settings)
     return estimate(drawn, bootstrap_settings.confidence)
 
 
-def samples(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
+def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
     """Return the mean of each row, (rows, images), with its draws; the same images are drawn for all rows."""
     draws = (
-        np.concatenate([weights @ values.T for weights in image_weights(values.shape[1], bootstrap_settings)])
+        np.concatenate([weights @ values.T for weights in draw_image_weights(values.shape[1], bootstrap_settings)])
         / values.shape[1]
     )
     return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
 
 
 def _bytes(images: Any) -> Tensor:
-    if (seen := tensor(images, "images").dtype) != torch.uint8:
+    if (seen := to_tensor(images, "images").dtype) != torch.uint8:
         raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
-    return pixels_of(images).byte()
+    return read_pixels(images).byte()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.load import ResultsQuery, open_results
+from roarbench.analysis.results_query import ResultsQuery, open_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
-from roarbench.files import sha256
-from roarbench.identity import fingerprint
+from roarbench.files import compute_sha256
+from roarbench.identity import hash_value
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import SHOWN
-from roarbench.store.results_folder import fetch_files, read_index
+from roarbench.store.published_folder import fetch_files, read_index
 from roarbench.store.transfer import import_results
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def load_all_results() -> "pandas.DataFrame":
 
 def _cache_results(files: list[Path]) -> Path:
     """Return a store that has these files' rows; made once."""
-    place = user_cache_path("roarbench") / "published" / fingerprint([sha256(file) for file in files])
+    place = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=place.parent))

@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import array, convert_to_float32, move_to_model, quantize, range_of, tensor
+from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.kernels import ranking
 from roarbench.kernels.degrade import degrade, expand_to_pixels
 from roarbench.kernels.fill import fill_features
 from roarbench.models.checks import check_network
-from roarbench.models.outputs import add_second_logit, logits_of, with_logits_alone
+from roarbench.models.outputs import add_second_logit, read_logits, return_logits_alone
 
 _PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
 _FEW = 4  # images that a network is checked on
@@ -59,9 +59,9 @@ def _member(kind: type[_Choice], what: str, word: str) -> _Choice:
     return kind(word)
 
 
-def pixels_of(images: Any) -> Tensor:
+def read_pixels(images: Any) -> Tensor:
     """Return images as a tensor (n, c, h, w), float32."""
-    pixels = tensor(images, "images").float()
+    pixels = to_tensor(images, "images").float()
     if pixels.ndim != 4:
         raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
     return pixels
@@ -69,7 +69,7 @@ def pixels_of(images: Any) -> Tensor:
 
 def fill_of(pixels: Tensor, given: Any) -> Tensor:
     """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
-    value = pixels.float().mean((0, 2, 3)) if given is None else tensor(given, "the fill").float()
+    value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
     if value.shape != pixels.shape[1:2]:
         raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
     if not value.isfinite().all():
@@ -77,31 +77,33 @@ def fill_of(pixels: Tensor, given: Any) -> Tensor:
     return value
 
 
-def ids_of(pixels: Tensor) -> Tensor:
+def hash_images(pixels: Tensor) -> Tensor:
     """Return a number for each image by its content, int64 (n,), 0 or above: its chance depends on nothing else."""
     hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
     return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
 
 
-def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
+def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
     """Return maps (n, 1, h, w) as (n, h, w), others as they are."""
     return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
 
 
-def features_of(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
+def compute_feature_importance(
+    maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR
+) -> NDArray[np.float32]:
     """Return the importance of each feature, float32 (n, d), of images of shape (c, h, w), that of the maps if None."""
-    found = array(maps, "maps")
+    found = to_array(maps, "maps")
     if found.ndim not in (3, 4) or not found.size:
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    found = one_channel(found)
+    found = drop_channel_axis(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
     with reraise_as_caller_error():
-        return ranking.features(found, (c, h, w), unit)
+        return ranking.arrange_features(found, (c, h, w), unit)
 
 
-def ties_of(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
+def draw_tie_order(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
     """Draw the order that breaks ties, by the image itself, whatever its place among the others."""
-    return ranking.tie_order(ids.numpy(), features, seed)
+    return ranking.draw_tie_order(ids.numpy(), features, seed)
 
 
 def rank_maps(
@@ -109,13 +111,13 @@ def rank_maps(
 ) -> NDArray[np.int64]:
     """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
 
-    Ties are broken by `ties_of`, or as `ties` says where several maps of the same images share them.
+    Ties are broken by `draw_tie_order`, or as `ties` says where several maps of the same images share them.
     """
-    flat = features_of(maps, tuple(pixels.shape[1:]), unit)
+    flat = compute_feature_importance(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
     with reraise_as_caller_error():
-        return ranking.rank(flat, ties_of(ids_of(pixels), flat.shape[1], seed) if ties is None else ties)
+        return ranking.rank(flat, draw_tie_order(hash_images(pixels), flat.shape[1], seed) if ties is None else ties)
 
 
 def mark_removed(
@@ -159,8 +161,8 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     fill = FILL_WORDS.get(fill, fill)
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
-    low, high = kept = range_of(pixels.numpy())
-    whole, ids = torch.from_numpy(quantize(pixels.numpy(), kept)), ids_of(pixels)
+    low, high = kept = find_value_range(pixels.numpy())
+    whole, ids = torch.from_numpy(quantize(pixels.numpy(), kept)), hash_images(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
     def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
@@ -170,7 +172,7 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     return replace
 
 
-def networks_of(given: Any) -> list[nn.Module]:
+def list_networks(given: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(given, nn.Module) or not isinstance(given, Iterable):
         raise CallerError(f"networks are one {type(given).__name__}; write [model, sibling_1, sibling_2]")
@@ -210,20 +212,20 @@ def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> 
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = add_second_logit(with_logits_alone(model, few), few)
+    network = add_second_logit(return_logits_alone(model, few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network
 
 
-def batches(pixels: Tensor) -> list[slice]:
+def split_into_batches(pixels: Tensor) -> list[slice]:
     """Divide images into the parts that a network sees at once."""
     size = max(1, _PIXELS // pixels[0, 0].numel())
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
 
 
-def score(model: nn.Module, images: Tensor) -> Tensor:
+def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Return a network's logits, float32 (n, classes), on the processor."""
     with torch.inference_mode():
-        parts = (move_to_model(model, images[part]) for part in batches(images))
-        return torch.cat([logits_of(model(part)).cpu().float() for part in parts])
+        parts = (move_to_model(model, images[part]) for part in split_into_batches(images))
+        return torch.cat([read_logits(model(part)).cpu().float() for part in parts])

@@ -23,7 +23,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from roarbench.errors import CallerError
-from roarbench.sandbox.launch import packages
+from roarbench.sandbox.launch import list_package_folders
 from roarbench.submissions.file import parse
 
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -124,7 +124,10 @@ def _is_installed(module: ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
-    places = [*(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")), *packages()]
+    places = [
+        *(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")),
+        *list_package_folders(),
+    ]
     return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
 
 

@@ -9,20 +9,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import ResultsQuery, load_from, open_results
+from roarbench.analysis.results_query import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
 from roarbench.plan.selection import find_unit
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions, two_questions
-from roarbench.report.status import failures_of
-from roarbench.report.table import SuiteTable, suite_table
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions, make_combined_table
+from roarbench.report.status import list_run_failures
+from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class Difference(NamedTuple):
         gains: Those of the two rows, with their intervals.
         protocol: By which they are measured, such as `roar`.
         unit: What one feature is, such as `scalar`.
-        beside_zero: Of own-network gain the verdict on each row, such as `0 by construction`; None by other protocols.
     """
 
     points: float | None
@@ -55,7 +53,6 @@ class Difference(NamedTuple):
     gains: tuple[Estimate, Estimate]
     protocol: str
     unit: str
-    beside_zero: tuple[OwnNetworkVerdict | None, OwnNetworkVerdict | None] = (None, None)
 
 
 class TwoDifferences(NamedTuple):
@@ -97,8 +94,8 @@ class SuiteResult:
     ) -> Self:
         """Return rows as a store has them now; StoreError for none, CallerError for unknown images or references."""
         with open_results(question.store, question.db, suite=plan.called) as results:
-            stored = load_from(results, plan, question)
-            return cls(plan, question, stored, tuple(failures_of(stored, results)), names, rows)
+            stored = load_from_open_store(results, plan, question)
+            return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both, read anew; CallerError where they are of different suites or stores."""
@@ -112,10 +109,12 @@ class SuiteResult:
         from rich.console import Console
 
         from roarbench.report import combined_table_formats
-        from roarbench.report.table_formats import as_text
+        from roarbench.report.table_formats import format_text
 
         table = self.table()
-        shown = combined_table_formats.as_text(table) if isinstance(table, TwoQuestions) else as_text(table, _WIDTH)
+        shown = (
+            combined_table_formats.format_text(table) if isinstance(table, TwoQuestions) else format_text(table, _WIDTH)
+        )
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
             console.print(shown, crop=False)
@@ -123,10 +122,10 @@ class SuiteResult:
 
     def _repr_html_(self) -> str:
         from roarbench.report import combined_table_formats
-        from roarbench.report.table_formats import as_html
+        from roarbench.report.table_formats import format_html
 
         table, image = self.table(), BytesIO()
-        text = combined_table_formats.as_html(table) if isinstance(table, TwoQuestions) else as_html(table)
+        text = combined_table_formats.format_html(table) if isinstance(table, TwoQuestions) else format_html(table)
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
@@ -143,12 +142,12 @@ class SuiteResult:
             CallerError: The suite does not have it.
         """
         if not (protocol or unit or fill) and asks_two_questions(self.stored.suite):
-            return two_questions(self.stored, self.rows)
+            return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return one protocol's board, that which leads if none is named; arguments are those of `table`."""
-        return suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
+        return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the board as a data frame, best first: a column for each of those of `table --format csv`.
@@ -159,13 +158,13 @@ class SuiteResult:
         import pandas
 
         from roarbench.report.combined_table_formats import flatten_rows, list_values_of_both
-        from roarbench.report.table_values import flat_rows, list_shared_values
+        from roarbench.report.table_values import list_flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
         if isinstance(table, TwoQuestions):
             flat, shared = flatten_rows(table), list_values_of_both(table)
         else:
-            flat, shared = flat_rows(table), list_shared_values(table)
+            flat, shared = list_flat_rows(table), list_shared_values(table)
         called = {row: name for name, row in self._called.items()}
         frame = pandas.DataFrame([{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat])
         frame.attrs.update(shared)
@@ -212,15 +211,15 @@ class SuiteResult:
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
         """
-        from roarbench.report.curve_chart import chart
+        from roarbench.report.curve_chart import make_chart
         from roarbench.report.figures import make_figure, save_figure
         from roarbench.report.gain_bars import draw_gains
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
         if not (protocol or unit or published) and asks_two_questions(self.stored.suite):
-            figure = draw_gains(two_questions(self.stored, drawn.rows).pictures)
+            figure = draw_gains(make_combined_table(self.stored, drawn.rows).pictures)
         else:
-            figure = make_figure(chart(drawn.single_table(protocol, unit), published))
+            figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure
@@ -244,14 +243,11 @@ class SuiteResult:
 
 def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
     """Compare two rows by a table of all rows; None where it lacks one of them."""
-    rows = {row.estimator: row for row in table.rows}
-    if first not in rows or second not in rows:
+    gains = {row.estimator: row.gain for row in table.rows}
+    if first not in gains or second not in gains:
         return None
-    both = rows[first], rows[second]
     protocol = table.board.protocol
     evidence = Evidence(table.suite_results, table.unit, Bootstrap())
     points, found, *_ = pair(evidence, protocol, table.unit, first, second)
     p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
-    one, other = (row.network and row.network.verdict for row in both)
-    gains = both[0].gain, both[1].gain
-    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, (one, other))
+    return Difference(*points, p_adjusted, verdict, (gains[first], gains[second]), protocol.name, table.unit)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor, nn
 
-    from roarbench.analysis.load import ResultsQuery
+    from roarbench.analysis.results_query import ResultsQuery
     from roarbench.api.suite_result import SuiteResult
     from roarbench.execution.run_suite import Request
     from roarbench.execution.suite_work import ReferenceModel, SuiteWork
@@ -53,7 +53,7 @@ class Reference(NamedTuple):
     train_targets: "Tensor | None"
 
 
-def default_store() -> Path:
+def find_default_store() -> Path:
     """Return the folder of the store where none is named: the environment's ROARBENCH_STORE, or the user's data."""
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
@@ -82,7 +82,7 @@ class Suite:
     """
 
     plan: Plan
-    store: Path = field(default_factory=default_store)
+    store: Path = field(default_factory=find_default_store)
     db: str = ""
     data: Path | None = None
     limit: int | None = None
@@ -140,9 +140,9 @@ class Suite:
             CallerError: These do not fit together.
         """
         from roarbench.api.array_suite import write_arrays
-        from roarbench.api.load_suite import find_plan
+        from roarbench.api.suite_lookup import find_plan
 
-        root, said = default_store() if store is None else Path(store), console()
+        root, said = find_default_store() if store is None else Path(store), make_console()
         asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
         asked |= {"levels": list(levels), "seeds": seeds, "fills": [FILL_WORDS.get(fill, fill) for fill in fills]}
         folder = write_arrays(model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True))
@@ -166,7 +166,7 @@ class Suite:
     @property
     def question(self) -> "ResultsQuery":
         """Return which results of the store are its own."""
-        from roarbench.analysis.load import ResultsQuery
+        from roarbench.analysis.results_query import ResultsQuery
 
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
@@ -206,8 +206,8 @@ class Suite:
 
     def tune(self, protocol: str, said: "Console") -> None:
         """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""
-        from roarbench.api.load_suite import find_plan
-        from roarbench.api.tuning import tune_once
+        from roarbench.api.suite_lookup import find_plan
+        from roarbench.api.suite_tuning import tune_once
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
@@ -218,10 +218,10 @@ class Suite:
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""
-        from roarbench.execution.local_workers import workers_here
+        from roarbench.execution.local_workers import count_workers
         from roarbench.execution.run_suite import Request
 
-        return Request(plan, self.data, self.limit, self.weights, workers_here(workers, plan.dataset_record.size))
+        return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 
     def result(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return rows that its store has, all or those of these ids; nothing is run.
@@ -247,7 +247,7 @@ class Suite:
     @property
     def references(self) -> list[Reference]:
         """Return the networks that it explains, trained first where the store has them not."""
-        said = console()
+        said = make_console()
         with self.opened(said) as results:
             work = self.explained(self.fitted, results, said)
         return list(map(_reference, work.explained))
@@ -267,7 +267,7 @@ class Suite:
 
         Where the store is, is told where nobody chose it.
         """
-        from roarbench.analysis.load import open_results
+        from roarbench.analysis.results_query import open_results
         from roarbench.store.stored_suites import keep_suite
 
         tell_store(self.store, said)
@@ -291,7 +291,7 @@ class Suite:
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return the workplace of a plan with its images, decoded first where the store has them not."""
         from roarbench.execution.run_suite import prepare_suite
-        from roarbench.store.layout import Workspace
+        from roarbench.store.workspace import Workspace
 
         return prepare_suite(self.request(plan), Workspace(self.store), results, said)
 
@@ -301,7 +301,7 @@ class Suite:
 
         from roarbench.kernels.inputs import normalise
 
-        said = console()
+        said = make_console()
         with self.opened(said) as results:
             work = (self.explained if self.weights else self.begun)(self.fitted, results, said)
         norms = {each.norm for each in work.explained}
@@ -319,7 +319,7 @@ def _reference(explained: "ReferenceModel") -> Reference:
     return Reference(explained.trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
-def console(quiet: bool = False) -> "Console":
+def make_console(quiet: bool = False) -> "Console":
     """Return where progress goes: standard error, or the output of a notebook's cell."""
     from rich.console import Console
 

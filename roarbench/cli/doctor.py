@@ -17,13 +17,13 @@ from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.hub import HUB_TIMEOUT
-from roarbench.devices import cuda_failure, device, uses_bf16
+from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.sandbox.cgroups import group_parent
+from roarbench.sandbox.cgroups import find_parent_group
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.provenance import cores, version_of
-from roarbench.text import size
+from roarbench.store.provenance import count_cores, read_package_version
+from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
 _DRIVER_TIMEOUT = 20.0  # seconds for the driver's program to answer
@@ -51,7 +51,7 @@ def examine(store: Path) -> list[Diagnosis]:
     return [*machine, _libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
-def findings_table(findings: list[Diagnosis]) -> Table:
+def make_findings_table(findings: list[Diagnosis]) -> Table:
     """Return what was found for a terminal."""
     shown = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
     for finding in findings:
@@ -61,8 +61,8 @@ def findings_table(findings: list[Diagnosis]) -> Table:
 
 
 def _compute() -> list[Diagnosis]:
-    count, where = cores(), device()
-    fast = uses_bf16(Precision.BF16, where)
+    count, where = count_cores(), choose_device()
+    fast = can_use_bf16(Precision.BF16, where)
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
         _device(),
@@ -73,10 +73,10 @@ def _compute() -> list[Diagnosis]:
 
 def _device() -> Diagnosis:
     """Check that CUDA can use the GPUs that the driver lists, by torch's count and by the driver's own program."""
-    if device().type == "cuda":
+    if choose_device().type == "cuda":
         return Diagnosis("device", _gpus(), True, "")
     listed, newest = _driver()
-    why = cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
+    why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not why:
         return Diagnosis("device", "no GPU; networks run on the processor", True, "")
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
@@ -107,12 +107,13 @@ def _mps() -> Diagnosis:
 
 def _gpus() -> str:
     free, total = torch.cuda.mem_get_info()
-    return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {size(free)} of {size(total)} free"
+    name = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    return f"{name}, {format_bytes(free)} of {format_bytes(total)} free"
 
 
 def _compiler() -> Diagnosis:
     """Check what torch.compile needs on a GPU: Triton, which compiles C against Python's headers."""
-    if device().type == "cpu":
+    if choose_device().type == "cpu":
         return Diagnosis("torch.compile", "not used without a GPU", True, "")
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
     missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
@@ -125,19 +126,23 @@ def _memory() -> Diagnosis:
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
         return Diagnosis("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return Diagnosis("free memory", size(free), free > _MEMORY, f"quick wants {size(_MEMORY)}; use fewer --workers")
+    return Diagnosis(
+        "free memory", format_bytes(free), free > _MEMORY, f"quick wants {format_bytes(_MEMORY)}; use fewer --workers"
+    )
 
 
 def _disk(store: Path) -> Diagnosis:
     folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
-    found = f"{size(free)} free in {folder}" if writable else f"{folder} cannot be written"
-    return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {size(_DISK)} free")
+    found = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
+    return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
 
 
 def _libraries() -> Diagnosis:
-    versions = [f"{name} {version_of(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
+    versions = [
+        f"{name} {read_package_version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
+    ]
     return Diagnosis("libraries", ", ".join(versions), True, "")
 
 
@@ -182,11 +187,11 @@ def _sandbox() -> Diagnosis:
     except SandboxError as error:
         found, _, advice = str(error).partition("; ")
         return Diagnosis("sandbox", found, False, advice)
-    group = "a control group" if group_parent() else "no control group (cgroup v2) can be had, see SECURITY.md"
+    group = "a control group" if find_parent_group() else "no control group (cgroup v2) can be had, see SECURITY.md"
     return Diagnosis("sandbox", f"holds; submissions can be run; {group}", True, "")
 
 
 def _extra(name: str) -> Diagnosis:
     there = importlib.util.find_spec(_EXTRAS[name]) is not None
-    found = (version_of(_EXTRAS[name]) or "installed") if there else "not installed"
+    found = (read_package_version(_EXTRAS[name]) or "installed") if there else "not installed"
     return Diagnosis(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")

@@ -20,14 +20,14 @@ from typer.exceptions import TyperException
 
 from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, keep_output, prepare_output
-from roarbench.cli.options import command
-from roarbench.cli.suggested_commands import add_command, list_options, program_name
+from roarbench.cli.options import make_command
+from roarbench.cli.suggested_commands import add_command, find_program_name, list_options
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES
 from roarbench.protocols import PROTOCOLS
-from roarbench.text import one_line
-from roarbench.workers.logs import json_line
+from roarbench.text import fit_on_one_line
+from roarbench.workers.logs import format_json_line
 
 app = typer.Typer(
     name="roarbench",
@@ -79,7 +79,7 @@ _TABLE = (  # in the order of the help, each with an example
     ),
 )
 for _name, _command, _example in _TABLE:
-    app.command(_name, epilog=f"Example: {_example}")(keep_output()(command(_command)))
+    app.command(_name, epilog=f"Example: {_example}")(keep_output()(make_command(_command)))
 
 
 app.add_typer(publishing.results, name="results")
@@ -95,7 +95,7 @@ def _tell_version(asked: bool) -> None:
 
 
 @app.callback()
-def program(
+def read_program_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -136,7 +136,7 @@ def _call() -> int:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
             if meant := _find_name(sys.argv[1:]):  # typer's guess is a command that looks alike
                 seen = seen.partition(" Did you mean")[0]
-            _complain(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{program_name()} --help'})")
+            _complain(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{find_program_name()} --help'})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
@@ -157,7 +157,7 @@ def _guess_meaning(words: list[str]) -> str:
     command, name, *others = [*words, "", ""]
     if "--suite" not in list_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
-    return f"did you mean {shlex.join([program_name(), command, '--suite', name, *filter(None, others)])}?"
+    return f"did you mean {shlex.join([find_program_name(), command, '--suite', name, *filter(None, others)])}?"
 
 
 def _find_name(words: list[str]) -> str:
@@ -169,7 +169,7 @@ def _find_name(words: list[str]) -> str:
         ("--suite quick --estimators", ESTIMATORS),
     )
     found = [("run", *options.split(), name) for options, table in tables if name in table]
-    return f"did you mean {shlex.join([program_name(), *found[0]])}?" if found else ""
+    return f"did you mean {shlex.join([find_program_name(), *found[0]])}?" if found else ""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -202,9 +202,9 @@ def _check_words(words: list[str]) -> None:
 
 def _complain(message: str) -> None:
     """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
-    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
+    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
-    said = json_line("error", line, {}) if logs_json else f"roarbench: {line}"
+    said = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # where nothing can be said, the exit code says it
         print(said, file=sys.stderr)

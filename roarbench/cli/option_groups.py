@@ -18,7 +18,7 @@ from roarbench.cli.options import (
     UnitName,
     Workers,
     complete_estimators,
-    option,
+    declare_option,
 )
 from roarbench.errors import CallerError
 from roarbench.plan.suite import REFERENCE_SEED
@@ -37,7 +37,7 @@ class SuiteOptions:
     suite: SuiteName
     estimators: Annotated[
         list[str] | None,
-        option(
+        declare_option(
             "Only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
             "A,B",
             "all",
@@ -45,10 +45,10 @@ class SuiteOptions:
         ),
     ] = None
     protocol: Annotated[
-        str, option("Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS])
+        str, declare_option("Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS])
     ] = ""
     seeds: Annotated[
-        int | None, option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
+        int | None, declare_option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
     ] = None
 
 
@@ -57,7 +57,7 @@ class _Source:
 
     def load(self, suite: str) -> "Suite":
         """Return the suite of this name, with its store, its images and its references."""
-        from roarbench.api.load_suite import load_suite
+        from roarbench.api.suite_lookup import load_suite
 
         asked = {name: value for name, value in vars(self).items() if name != "workers"}
         return load_suite(suite, **asked | {"data": asked["data"] or None, "reference": asked["reference"] or ()})
@@ -74,7 +74,7 @@ class WorkOptions(_Source):
     limit: Limit = None
     reference: Annotated[
         list[str] | None,
-        option(
+        declare_option(
             "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
             "FILE|NAME",
             "trained by the suite's recipe",
@@ -91,16 +91,22 @@ class EngineOptions:
 
     engine: Annotated[
         Literal["local", "ray"],
-        option("Work in processes on this machine, or on a Ray cluster."),
+        declare_option("Work in processes on this machine, or on a Ray cluster."),
     ] = "local"
     address: Annotated[
-        str, option("Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine")
+        str,
+        declare_option(
+            "Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine"
+        ),
     ] = ""
     compile: Annotated[
-        bool, option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
+        bool, declare_option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
     ] = False
     check_files: Annotated[
-        bool, option("Read large files whole before the work, also those that were read whole once, and compare them.")
+        bool,
+        declare_option(
+            "Read large files whole before the work, also those that were read whole once, and compare them."
+        ),
     ] = False
 
     def __post_init__(self) -> None:
@@ -114,12 +120,12 @@ class SubmissionOptions:
 
     submission: Annotated[
         list[Path] | None,
-        option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
+        declare_option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
     ] = None
     trust: Trust = False
     device: Annotated[
         Literal["cpu", "cuda"],
-        option("Device for submissions' maps; their rows record it.", flags="--submission-device"),
+        declare_option("Device for submissions' maps; their rows record it.", flags="--submission-device"),
     ] = "cpu"
 
     def __post_init__(self) -> None:
@@ -136,13 +142,13 @@ class ResultsOptions(_Source):
     limit: Limit = None
     data: Annotated[
         str,
-        option(
+        declare_option(
             "Results on the images in this folder, or with this fingerprint prefix.", "DIR", "the suite's own images"
         ),
     ] = ""
     reference: Annotated[
         list[str] | None,
-        option(
+        declare_option(
             "Results that explain these weights: a file, or their name in titles. Repeatable.",
             "FILE|NAME",
             "the suite's own",
@@ -159,7 +165,7 @@ class BoardOptions:
     estimators: Rows = None
     protocol: Annotated[
         str,
-        option(
+        declare_option(
             f"{', '.join(SHOWN)}.",
             "NAME",
             "the suite's first that has results",

@@ -42,7 +42,7 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
     options = _options_in_use()
     asked = [option for option in list_options(command) if option in (*carried, "-o") and option not in own]
     kept = [word for option in asked if option in options for word in options[option]]
-    return shlex.join([program_name(), command, *own, *kept])
+    return shlex.join([find_program_name(), command, *own, *kept])
 
 
 def add_command(said: "str | Hint | RoarbenchError") -> str:
@@ -66,7 +66,7 @@ def propose_others(suite_results: "SuiteResults", command: str) -> str:
     return f"{first}: {'; '.join(calls)}" if calls else ""
 
 
-def program_name() -> str:
+def find_program_name() -> str:
     """Return how this program is called: by its name where the shell finds it so, else by the path written."""
     called = sys.argv[0]
     if not _is_called() or os.sep not in called:

@@ -24,7 +24,7 @@ from roarbench.datasets.sources import RawSplit, open_source
 from roarbench.datasets.subsets import check_limit
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
-from roarbench.files import note_read, sha256, sync
+from roarbench.files import compute_sha256, note_read, sync
 
 
 def decode_dataset(
@@ -76,7 +76,7 @@ def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | 
     source = describe_source(record, data)
     named = {"format": FORMAT, "record": identity.record(record.anywhere), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
-    return folder / "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
+    return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(named)[:8]])
 
 
 def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
@@ -123,7 +123,7 @@ def _fill(
         "mean": mean,
         "std": std,
         "repairs": {split: tallies[split].repairs for split in Split},
-        "fingerprint": identity.fingerprint(judged),
+        "fingerprint": identity.hash_value(judged),
     }
     _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
@@ -134,7 +134,7 @@ def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     """Write what goes with the pixels of a split; returns its entry in the manifest."""
     labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
-    note_read(pixels, digest := sha256(pixels))
+    note_read(pixels, digest := compute_sha256(pixels))
     entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
     truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth
@@ -154,4 +154,4 @@ def _write(path: Path, content: bytes) -> str:
     """Write a file to the disk and return its SHA-256."""
     path.write_bytes(content)
     sync(path)
-    return sha256(path)
+    return compute_sha256(path)

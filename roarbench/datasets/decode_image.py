@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.high_bit_depth import LostBits, UnknownRange, Values, deep_values, eight_bits, lower_bytes
+from roarbench.datasets.high_bit_depth import (
+    LostBits,
+    UnknownRange,
+    Values,
+    read_deep_values,
+    read_lower_bytes,
+    reduce_to_eight_bits,
+)
 from roarbench.datasets.image_files import POINTER
 from roarbench.datasets.resizing import resize_to_square
 from roarbench.errors import DataError
@@ -57,16 +64,16 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     for truncated in (False, True):
         try:
             with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
-                lower = lower_bytes(image, content)
+                lower = read_lower_bytes(image, content)
                 image.load()
                 plain, repairs = _upright(image)
-                values = deep_values(plain, lower and _upright(lower)[0])
+                values = read_deep_values(plain, lower and _upright(lower)[0])
                 repairs += _conversion(image.mode, record.channels) if values is None else (DEEP,)
                 bits = _bits(values)
                 if values is not None:
-                    plain = eight_bits(values, record.depth or 16)
+                    plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
-                pixels = to_pixels(plain, record)
+                pixels = decode_to_pixels(plain, record)
                 return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
         except MemoryError:
             raise
@@ -86,16 +93,16 @@ def inspect(content: bytes) -> Inspected:
     """Find out whether a stored image can be decoded whole, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
-            lower = lower_bytes(image, content)
+            lower = read_lower_bytes(image, content)
             image.load()
-            return Inspected("", _bits(deep_values(image, lower)))
+            return Inspected("", _bits(read_deep_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
         return Inspected(_kind(error, content))
 
 
-def usual_depth(bits: int) -> int:
+def round_up_depth(bits: int) -> int:
     """Return the depth of files whose largest value takes so many bits."""
     return next((depth for depth in _DEPTHS if depth >= bits), bits)
 
@@ -105,7 +112,7 @@ def check_depth(bits: int, depth: int, of: str) -> None:
 
     Bits beyond the depth would be cut off, and of 12 bits read as 16 no more than 16 shades would be left.
     """
-    wanted = usual_depth(bits)
+    wanted = round_up_depth(bits)
     if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
         seen = f"values of {of} use {bits} bits and are read as {depth or 16}"
         raise DataError(f"{seen}; write depth = {wanted} under [data]")
@@ -195,7 +202,7 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
     return "; ".join(lines)
 
 
-def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
+def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
     """Cut the centred square whose side is `crop` times an image's short side, at `size` x `size`.
 
     With `crop = 224 / 256` it is the usual test-time crop of ImageNet: short side 256, centre 224. Resized by Pillow's
@@ -208,12 +215,12 @@ def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Ima
     return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
-def to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
+def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
     """Return the centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
     if record.resize:
         pixels = np.asarray(resize_to_square(plain, record.resize, size, record.interpolation))
     else:
-        pixels = np.asarray(centre_square(plain, size, record.crop))
+        pixels = np.asarray(crop_centre_square(plain, size, record.crop))
     return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)

@@ -149,10 +149,10 @@ def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
         opened.write(raw.pixels.tobytes())
         opened.flush()
         os.fsync(opened.fileno())
-    return Tally(len(raw.labels), histogram(raw.pixels))
+    return Tally(len(raw.labels), count_pixel_values(raw.pixels))
 
 
-def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
+def count_pixel_values(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count each channel's values, int64 (c, 256), of pixels (n, c, h, w)."""
     channels = pixels.shape[1]
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
@@ -238,7 +238,7 @@ def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     bits = max(image.bits for image in decoded)
-    return Tally(len(decoded), histogram(pixels), repairs, tuple(damaged), bits)
+    return Tally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 
 
 def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:

@@ -33,7 +33,7 @@ def is_deep_grey(mode: str) -> bool:
     return mode == "I" or mode.startswith("I;16")
 
 
-def lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
+def read_lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     """Return the lower bytes of colour with 16 bits per channel, or the upper ones where only these can be read.
 
     None of other images.
@@ -60,14 +60,14 @@ def lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     return lower
 
 
-def deep_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
+def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
     """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c) without transparency.
 
     None of other images.
 
     Args:
         image: Loaded.
-        lower: Its `lower_bytes`, turned as it is.
+        lower: Its `read_lower_bytes`, turned as it is.
 
     Raises:
         UnknownRange: They are floats or negative numbers.
@@ -83,7 +83,7 @@ def deep_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
     return values
 
 
-def eight_bits(values: Values, depth: int) -> Image.Image:
+def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
     """Return the upper 8 bits of values of this depth; larger values are cut off."""
     plain = (values.clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8)
     if plain.shape[2:] == (4,):

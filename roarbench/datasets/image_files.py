@@ -47,7 +47,7 @@ class FileGroup(NamedTuple):
         return len(self.files)
 
 
-def class_names(folder: Path) -> list[str]:
+def list_class_names(folder: Path) -> list[str]:
     """Return the names of the folders in a folder, hidden ones left out, in order."""
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
@@ -76,7 +76,7 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
 
 
 def _images(folder: Path, name: str) -> Iterator[str]:
-    for path in files_below(folder / name):
+    for path in list_files_below(folder / name):
         if is_image(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a file that is missing; mend the link or take it away")
@@ -93,7 +93,7 @@ def is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def files_below(folder: Path) -> Iterator[Path]:
+def list_files_below(folder: Path) -> Iterator[Path]:
     """Yield the paths in a folder that are no folders, those in linked folders too; DataError where one is closed.
 
     A link to a folder that it lies in is not followed.
@@ -193,7 +193,7 @@ def refuse_missing(files: list[Path]) -> None:
             raise DataError(f"{seen}; fetch what is missing")
 
 
-def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
+def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
     """Return all row groups of a split, in the order of their rows."""
     groups = []
     for file in files:
@@ -203,7 +203,7 @@ def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
     return tuple(groups)
 
 
-def column_names(file: Path) -> list[str]:
+def list_column_names(file: Path) -> list[str]:
     """Return the names of a file's columns."""
     names: list[str] = read_schema(file).names
     return names
@@ -221,13 +221,13 @@ def read_column(file: Path, name: str) -> pa.ChunkedArray:
         return pq.read_table(file, columns=[name], use_threads=False)[name]
 
 
-def holds_classes(kind: pa.DataType) -> bool:
+def has_class_type(kind: pa.DataType) -> bool:
     """Return whether a column of this type has classes: whole numbers, words, booleans or categories of them."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or holds_words(inner))
+    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or has_text_type(inner))
 
 
-def holds_words(kind: pa.DataType) -> bool:
+def has_text_type(kind: pa.DataType) -> bool:
     """Return whether a column of this type has texts, however pandas, polars or `datasets` store them."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
@@ -253,7 +253,7 @@ def _labels(file: Path, name: str) -> NDArray[Any]:
         raise DataError(f"{said} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
-    if holds_words(column.type):
+    if has_text_type(column.type):
         return np.asarray(column.to_numpy().astype(str))
     values = np.asarray(column.to_numpy())
     if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():

@@ -17,12 +17,19 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, image_files, make_own_record
-from roarbench.datasets.decode_image import inspect, refuse_damaged, usual_depth
+from roarbench.datasets.decode_image import inspect, refuse_damaged, round_up_depth
 from roarbench.datasets.high_bit_depth import is_deep_grey
 from roarbench.datasets.hub import shorten_error
 from roarbench.datasets.sources import count_images
 from roarbench.datasets.split_names import is_split, is_train, split_pairs
-from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table, text_columns
+from roarbench.datasets.tabular import (
+    ENDINGS,
+    LABELS,
+    find_feature_columns,
+    find_text_columns,
+    label_column,
+    read_table,
+)
 from roarbench.errors import DataError
 from roarbench.text import list_some
 
@@ -50,7 +57,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         found = _infer_table(folder, say)
     elif folder.is_dir():
         record = make_own_record(folder.resolve().name, channels=3, size=64)
-        files = list(image_files.files_below(folder.resolve()))
+        files = list(image_files.list_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         in_tables = any(map(_has_images, tables)) or tables and not any(map(image_files.is_image, files))
         with warnings.catch_warnings():
@@ -74,7 +81,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     label = label_column(table, path)
-    gaps, others = feature_columns(table, label), [name for name in table.column_names if name != label]
+    gaps, others = find_feature_columns(table, label), [name for name in table.column_names if name != label]
     found = tuple(name for name, count in gaps.items() if not count)
     seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
     missing = f"{path.name} has missing or infinite values: column {list_some(seen)}"
@@ -82,7 +89,7 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
         say(f"warning: {missing}; left out")
-    texts = text_columns(table, label)
+    texts = find_text_columns(table, label)
     for name, why in texts.items():
         if why:
             say(f"warning: {path.name}: column '{name}' holds {why}, numbers in the others; left out")
@@ -103,16 +110,16 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
     """Find the folders of training and of test images; empty where there is none."""
-    names = image_files.class_names(folder)
+    names = image_files.list_class_names(folder)
     pairs = [[_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in split_pairs(names)]
     for train, test in pairs:
-        if image_files.class_names(folder / test):
+        if image_files.list_class_names(folder / test):
             return train, test
         said = f"{folder / test} has no folders of classes"
     if pairs:
         say(f"warning: {said}; test images are drawn from '{train}'")
         return train, ""
-    if found := [name for name in names if is_train(name) and image_files.class_names(folder / name)]:
+    if found := [name for name in names if is_train(name) and image_files.list_class_names(folder / name)]:
         return found[0], ""
     if named := [name for name in names if is_split(name)]:
         others = list_some([name for name in names if name != named[0]])
@@ -141,13 +148,13 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
 def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     """Return the record with the depth of images that use so many bits; 0 for those of 8."""
     most = max(bits, default=0)
-    return replace(record, depth=usual_depth(most) if most else 0)
+    return replace(record, depth=round_up_depth(most) if most else 0)
 
 
 def _left_out(place: Path) -> Iterator[Path]:
     """Yield the files in class folders that are no images by their names, hidden ones and those of folders aside."""
-    for name in image_files.class_names(place):
-        for file in image_files.files_below(place / name):
+    for name in image_files.list_class_names(place):
+        for file in image_files.list_files_below(place / name):
             if not image_files.is_image(file) and not image_files.is_hidden(file.relative_to(place)):
                 yield file
 
@@ -155,15 +162,15 @@ def _left_out(place: Path) -> Iterator[Path]:
 def _inner(folder: Path) -> Path:
     """Return the folder of folders inside a chain of single ones, as archives leave them."""
     for _ in range(_CHAIN):
-        names = image_files.class_names(folder)
-        if len(names) != 1 or not image_files.class_names(folder / names[0]):
+        names = image_files.list_class_names(folder)
+        if len(names) != 1 or not image_files.list_class_names(folder / names[0]):
             break
         folder /= names[0]
     return folder
 
 
 def _groups(place: Path) -> tuple[image_files.FileGroup, ...]:
-    if classes := image_files.class_names(place):
+    if classes := image_files.list_class_names(place):
         return image_files.read_folder(place, classes)[0]
     _, loose = image_files.read_folder(place.resolve().parent, [place.resolve().name])
     seen = f"{place} has {len(loose)} images and no folders of classes"
@@ -192,7 +199,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             image_files.refuse_missing(found[name])
-        group = image_files.row_groups(found[train])[0]
+        group = image_files.list_row_groups(found[train])[0]
         rows = np.arange(min(group.rows, _LOOKED_AT))
         contents = [one for part in image_files.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
@@ -205,7 +212,7 @@ def _columns(file: Path) -> tuple[str, str]:
     """Find the columns of images and of labels in a file."""
     schema = image_files.read_schema(file)
     images = [field.name for field in schema if _holds_images(field.type)]
-    labels = [field.name for field in schema if image_files.holds_classes(field.type) or field.name in LABELS]
+    labels = [field.name for field in schema if image_files.has_class_type(field.type) or field.name in LABELS]
     return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
 
 

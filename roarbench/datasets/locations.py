@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord, idx
-from roarbench.datasets.image_files import ENDINGS, files_below
+from roarbench.datasets.image_files import ENDINGS, list_files_below
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -20,7 +20,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
-    path = table_file(record, data) if record.tabular else images_folder(record, data)
+    path = find_table_file(record, data) if record.tabular else find_images_folder(record, data)
     if path is None and record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
     if path is None:
@@ -32,7 +32,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     return {"kind": "own" if record.own else kind, "files": files}
 
 
-def table_file(record: DatasetRecord, data: Path | None) -> Path:
+def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
     """Return where a table lies."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
@@ -42,7 +42,7 @@ def table_file(record: DatasetRecord, data: Path | None) -> Path:
     return path
 
 
-def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
+def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     """Return the folder that images are read from; None where they are the hub's or generated."""
     if data is not None:
         if not data.is_dir():
@@ -51,7 +51,7 @@ def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
             raise DataError(f"--data {data} is {what}; expected {wanted}")
         return data
     if not record.own:
-        return BUNDLED / record.bundled if record.bundled else installed_folder(record)
+        return BUNDLED / record.bundled if record.bundled else find_installed_folder(record)
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
@@ -59,7 +59,7 @@ def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     return folder
 
 
-def installed_folder(record: DatasetRecord) -> Path | None:
+def find_installed_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which the system's packages have put a data set; None where they have not."""
     folder = None if record.own else INSTALLED.get(record.name)
     return folder if folder and idx.has_idx(folder) else None
@@ -70,7 +70,7 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
-        found = [path] if record.tabular else files_below(path)
+        found = [path] if record.tabular else list_files_below(path)
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
         return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
     except OSError as error:  # a file that has just gone

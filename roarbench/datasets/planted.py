@@ -31,13 +31,13 @@ def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], ND
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.images[split]) % record.classes)
     strength = draw_strengths(len(labels), record.channels, record.size, generator)
-    signal = strength * patterns(record.size)[labels][:, np.newaxis]
+    signal = strength * make_stripe_patterns(record.size)[labels][:, np.newaxis]
     noise = generator.standard_normal(signal.shape)
     pixels = np.clip(np.rint(GREY + AMPLITUDE * signal + NOISE * noise), 0, 255)
     return pixels.astype(np.uint8), labels, strength.astype(np.float32)
 
 
-def patterns(size: int) -> NDArray[np.int64]:
+def make_stripe_patterns(size: int) -> NDArray[np.int64]:
     """Return the four classes, +1 and -1, (4, size, size): stripes that lie, stand, fall and rise."""
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)

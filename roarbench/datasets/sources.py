@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench import corners
+from roarbench import planted_corners
 from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, image_files, planted
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.hub import download, fetch_in_turn, shorten_error
-from roarbench.datasets.locations import images_folder, installed_folder, table_file
+from roarbench.datasets.locations import find_images_folder, find_installed_folder, find_table_file
 from roarbench.datasets.split_names import split_pairs
 from roarbench.datasets.subsets import choose_balanced, choose_rows, is_enough
 from roarbench.datasets.tabular import quantize_rows, read_rows
@@ -48,12 +48,12 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     DataError where they cannot be reached or read, or are not what the record says.
     """
     if record.tabular:
-        splits = _read_table(record, table_file(record, data))
-    elif record.generated and record.config == corners.KIND:
+        splits = _read_table(record, find_table_file(record, data))
+    elif record.generated and record.config == planted_corners.KIND:
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
         splits = {split: _read_arrays(record, *planted.generate(record, split)) for split in Split}
-    elif record.own != FOLDERS and (folder := data or installed_folder(record)) and idx.has_idx(folder):
+    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and idx.has_idx(folder):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
@@ -79,7 +79,9 @@ def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
         for contents in image_files.read_images(group, photographs.image_column, wanted):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    return _read_arrays(record, corners.stamp(np.stack(decoded), labels[rows], record.classes), labels[rows])
+    return _read_arrays(
+        record, planted_corners.stamp_patterns(np.stack(decoded), labels[rows], record.classes), labels[rows]
+    )
 
 
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
@@ -120,7 +122,7 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 def count_images(record: DatasetRecord) -> DatasetRecord:
     """Return the record of one's own data set with its classes and images counted; DataError where they do not fit."""
     if record.own == TABLE:
-        values, labels = read_rows(table_file(record, None), record)
+        values, labels = read_rows(find_table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
         found = {split: labels for split, (_, labels) in _find_stored(record, None).items()}
@@ -149,7 +151,7 @@ def count_images(record: DatasetRecord) -> DatasetRecord:
 
 def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     """Return where the images of each split are stored, and their labels, before any are chosen."""
-    folder = images_folder(record, data)
+    folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
     where = str(folder) if data or record.own else record.bundled or record.hub
@@ -157,7 +159,7 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
     try:
         files = {split: _select_needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        return {split: (image_files.row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (image_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, where, record) from error
 
@@ -165,12 +167,12 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
 def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
         return {split: _read_numbered(place, record.classes) for split, place in places.items()}
-    classes = image_files.class_names(places[Split.TRAIN])
+    classes = image_files.list_class_names(places[Split.TRAIN])
     if pairs := split_pairs(classes):
         train, test = pairs[0]
         seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(image_files.class_names(places[Split.TEST])) - set(classes):
+    if strange := set(image_files.list_class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
@@ -179,7 +181,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
 
 def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     """Return what `read_folder` does where the names of the folders are the numbers of a network's outputs."""
-    names = image_files.class_names(place)
+    names = image_files.list_class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
@@ -225,7 +227,7 @@ def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> 
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = image_files.column_names(file)
+    columns = image_files.list_column_names(file)
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")

@@ -47,7 +47,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
-        test = hold_out(labels, record.holdout or record.share, record.seed)
+        test = mark_held_out_images(labels, record.holdout or record.share, record.seed)
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
@@ -63,7 +63,7 @@ def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     return bool((found >= record.of_each).all())
 
 
-def hold_out(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
+def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
     """Mark `count` images of each class, drawn by a seed, bool (n,); below 1 it is their share, one image at least."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)

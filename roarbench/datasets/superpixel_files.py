@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from roarbench.enums import Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import lock_file, sha256, write_whole
+from roarbench.files import compute_sha256, lock_file, write_whole
 
 SEGMENTS = 64  # as many as `patch:8` has at 64 x 64; SLIC finds a few more or less
 _COMPACTNESS = 10.0  # scikit-image's default: how much nearness counts beside likeness of colour
@@ -30,7 +30,7 @@ def require_slic() -> None:
         raise CallerError("unit superpixel needs scikit-image, which is not installed; write pip install scikit-image")
 
 
-def superpixels_of(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
+def compute_superpixels(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
     """Return the superpixels of an image, uint8 (c, h, w), by SLIC (Achanta et al. 2012), each in one piece.
 
     Colours are compared in CIELAB, as there. The numbers, uint16 (h, w), begin at 0; there are about `SEGMENTS`.
@@ -43,7 +43,9 @@ def superpixels_of(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
     return labels
 
 
-def superpixels(folder: Path, split: Split, pixels: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.uint16]:
+def load_superpixels(
+    folder: Path, split: Split, pixels: NDArray[np.uint8], start: int, stop: int
+) -> NDArray[np.uint16]:
     """Return the superpixels of images `start` … `stop - 1` of pixels uint8 (n, c, h, w), uint16 (stop - start, h, w).
 
     What is not kept in the folder of the decoded data yet is found; CallerError where scikit-image is not installed for
@@ -67,7 +69,7 @@ def _chunk(folder: Path, split: Split, pixels: NDArray[np.uint8], first: int) ->
 @lru_cache(maxsize=2)  # batches are smaller than chunks, and come one after the other
 def _read_kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
     """Return what a file holds; `changed` is when it was written."""
-    if sha256(labels) != json.loads(note.read_text())["sha256"]:
+    if compute_sha256(labels) != json.loads(note.read_text())["sha256"]:
         seen = f"{labels} was altered: its checksum is not the one noted"
         raise StoreError(f"{seen}; delete {labels.parent} and run again")
     found: NDArray[np.uint16] = np.load(labels)
@@ -78,8 +80,8 @@ def _read_kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
 def _find(path: Path, note: Path, pixels: NDArray[np.uint8]) -> None:
     def save(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.save(file, np.stack([superpixels_of(image) for image in pixels]))
+            np.save(file, np.stack([compute_superpixels(image) for image in pixels]))
 
     write_whole(path, save, path.with_name(f".{path.name}.partial"))
-    said = {"sha256": sha256(path), "scikit-image": version("scikit-image"), **_PARAMETERS}
+    said = {"sha256": compute_sha256(path), "scikit-image": version("scikit-image"), **_PARAMETERS}
     write_whole(note, lambda temporary: temporary.write_text(json.dumps(said)), note.with_name(f".{note.name}.partial"))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.image_files import holds_words, refuse_pointer
+from roarbench.datasets.image_files import has_text_type, refuse_pointer
 from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
@@ -48,8 +48,8 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
     DataError where it cannot be read, a column is missing or has no numbers, or a class has too few rows.
     """
     table = read_table(path)
-    names = feature_names(table, record.label_column, record.columns, path)
-    labels = class_numbers(table, record.label_column, path)
+    names = list_feature_names(table, record.label_column, record.columns, path)
+    labels = read_class_numbers(table, record.label_column, path)
     values = np.stack([_numbers(table[name], name, path) for name in names], 1)
     return LabelledRows(values, labels)
 
@@ -97,7 +97,7 @@ def _separator(path: Path) -> str:
 
 def _check_points(table: pa.Table, path: Path) -> None:
     """Refuse numbers such as 1,5, which would pass for text."""
-    texts = [name for name in table.column_names if holds_words(table[name].type)]
+    texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
         values = _texts(table[name])
         numbers = pc.all(pc.match_substring_regex(values, _NUMBERS)).as_py()
@@ -121,7 +121,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
         raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
 
 
-def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
+def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
     """Return the columns that are features, in order; DataError if one is not there, or fewer than two are left."""
     has = table.column_names
     for name in (label, *columns):
@@ -133,7 +133,7 @@ def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: P
     return names
 
 
-def holds_numbers(kind: pa.DataType) -> bool:
+def has_number_type(kind: pa.DataType) -> bool:
     """Return whether a column of this type can be a feature."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
@@ -144,7 +144,7 @@ def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
-    if not holds_numbers(column.type):
+    if not has_number_type(column.type):
         advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
         raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
     values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # what is missing becomes NaN
@@ -156,10 +156,10 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
 
 
 def _kind(kind: pa.DataType) -> str:
-    return "text" if holds_words(kind) else str(kind)
+    return "text" if has_text_type(kind) else str(kind)
 
 
-def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
+def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the numbers of the classes, in their order, int64 (n,); DataError where a row has none."""
     column = table[name]
     if pa.types.is_nested(column.type):
@@ -200,11 +200,11 @@ def label_column(table: pa.Table, path: Path) -> str:
     """
     names: list[str] = table.column_names
     usual = [name for known in LABELS for name in names if name.lower() == known]
-    words = [name for name in names if not holds_numbers(table[name].type)]
+    words = [name for name in names if not has_number_type(table[name].type)]
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
     found = [name for name in tried if _has_classes(table[name])]
     if usual and not found:
-        class_numbers(table, usual[0], path)  # or why they are none
+        read_class_numbers(table, usual[0], path)  # or why they are none
         return usual[0]
     if not found:
         seen = f"{path.name}: no column has a usual name of classes ({', '.join(LABELS)}), nor has the last one classes"
@@ -212,20 +212,20 @@ def label_column(table: pa.Table, path: Path) -> str:
     return found[0]
 
 
-def feature_columns(table: pa.Table, label: str) -> dict[str, int]:
+def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
     """Return the columns of numbers that do not number the rows, in order, each with its rows without a number."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(convert_to_floats(table[name])).fill_null(False))).as_py()
         for name in table.column_names
-        if name != label and name.lower() not in _NUMBERING and holds_numbers(table[name].type)
+        if name != label and name.lower() not in _NUMBERING and has_number_type(table[name].type)
     }
 
 
-def text_columns(table: pa.Table, label: str) -> dict[str, str]:
+def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     """Return the columns of text, each with a text that most rows have a number in place of, and in how many rows."""
     found = {}
     for name in table.column_names:
-        if name != label and holds_words(table[name].type):
+        if name != label and has_text_type(table[name].type):
             values = _texts(table[name])
             others = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
             few = 0 < len(others) < len(values) / 2

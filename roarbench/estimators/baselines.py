@@ -4,7 +4,7 @@ from roarbench.estimators.estimator import BLUR
 from roarbench.estimators.lazy_imports import F, Tensor, torch
 
 
-def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
+def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
     """Return for each image, float (n, c, h, w), normalised, what it is without its features, a new tensor.
 
     That is `black`, (c, 1, 1), the normalised pixel; `mean`, the mean colour of the images that normalise, which is 0;

@@ -13,7 +13,7 @@ _ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}  # with a number:
 _VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
 
 
-def blocks_of(model: nn.Module) -> list[nn.Module]:
+def find_blocks(model: nn.Module) -> list[nn.Module]:
     """Return a network's blocks, from the image on: its smallest parts that have two convolutions or more.
 
     The whole network is none of its parts. For a ResNet they are its residual blocks.
@@ -63,7 +63,7 @@ def _has_places(output: Any) -> bool:
 
 def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
     """Return the output of the layer that is asked for, of those that may be looked at."""
-    blocks = blocks_of(model)
+    blocks = find_blocks(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
     found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
     if found:

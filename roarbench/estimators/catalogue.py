@@ -15,7 +15,7 @@ from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CL
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import families
 from roarbench.estimators.estimator import EXCHANGED_TWINS, SUBMISSION, UNRANKED_TWINS, Estimator
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, twin_id
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, make_twin_id
 from roarbench.estimators.parameters import format_value, read_values
 
 
@@ -67,7 +67,7 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         return Estimator(name, SUBMISSION, about="a submission")
     parent, twin = _parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _twins(parent):
-        twins = (twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _twins(row))
+        twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
     return _twin(parent, twin, name)
 
@@ -117,7 +117,7 @@ def format_name(name: str) -> str:
     return str(replace(estimator_id, listed=",".join(listed)))
 
 
-def row_names(rows: Iterable[str]) -> dict[str, str]:
+def name_rows(rows: Iterable[str]) -> dict[str, str]:
     """Return the names of a table's rows by id: of a submission that of its author, unless another row has it, too.
 
     Then each has its id, which says of which file it is and how that was run.
@@ -136,7 +136,7 @@ def row_names(rows: Iterable[str]) -> dict[str, str]:
 
 def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
     """Return the ids of submissions by what a table of these rows calls them."""
-    return {name: row for row, name in row_names(rows).items() if EstimatorId.read(row).submitted}
+    return {name: row for row, name in name_rows(rows).items() if EstimatorId.read(row).submitted}
 
 
 def find_ranking_estimator(name: str) -> Estimator | None:

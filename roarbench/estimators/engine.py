@@ -9,15 +9,15 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import float32_layout, is_out_of_memory, keep_memory
+from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_memory
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
+from roarbench.estimators.affine_stem import convert_precision
 from roarbench.estimators.baselines import blur
-from roarbench.estimators.cost import settings_of
-from roarbench.estimators.ensembles import MapRequest, ModelMaps, model_maps
+from roarbench.estimators.ensembles import MapRequest, ModelMaps, compute_model_maps
 from roarbench.estimators.estimator import NOISY, Estimator
 from roarbench.estimators.inputs import Batch, MapInput, Settings
-from roarbench.estimators.stem import convert_precision
+from roarbench.estimators.pass_counts import find_settings
 
 EXPLAINED = 64  # images explained at once at most; fixed, because the rounding of a convolution depends on it
 
@@ -25,7 +25,7 @@ Maps = dict[str, Tensor]  # by the estimator's id
 _ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
 
 
-def importance_maps(
+def compute_importance_maps(
     estimators: Sequence[Estimator],
     model: nn.Module | None,
     batch: Batch,
@@ -53,12 +53,12 @@ def importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    (maps,) = maps_together([Subject(estimators, model, batch, black)], precision, lambda told: note(told[0]))
+    (maps,) = compute_maps_together([Subject(estimators, model, batch, black)], precision, lambda told: note(told[0]))
     return maps
 
 
 class Subject(NamedTuple):
-    """Estimators of one variant, the model that they explain, and on what: see `importance_maps`."""
+    """Estimators of one variant, the model that they explain, and on what: see `compute_importance_maps`."""
 
     estimators: Sequence[Estimator]
     model: nn.Module | None
@@ -66,15 +66,15 @@ class Subject(NamedTuple):
     black: Tensor
 
 
-def maps_together(
+def compute_maps_together(
     subjects: Sequence[Subject],
     precision: Precision = Precision.FLOAT32,
     note: Callable[[list["Explained"]], object] = lambda explained: None,
 ) -> list[Maps]:
-    """Return what `importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
+    """Return what `compute_importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
 
     All are on the same images, with the same numbers; models, targets and normalisation may differ. Errors are those
-    of `importance_maps`, and ValueError where the images are not the same.
+    of `compute_importance_maps`, and ValueError where the images are not the same.
     """
     _check(subjects)
 
@@ -143,14 +143,14 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
     looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.shared]
-        for settings in dict.fromkeys(map(settings_of, explaining)):
+        for settings in dict.fromkeys(map(find_settings, explaining)):
             assert model is not None, "only controls do without"
-            alike = {(e.base, e.form) for e in explaining if settings_of(e) == settings}
+            alike = {(e.base, e.form) for e in explaining if find_settings(e) == settings}
             looks[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
-    made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
+    made = dict(zip(looks, compute_model_maps(list(looks.values())) if looks else (), strict=True))
     by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [
-        {e.id: found[settings_of(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
+        {e.id: found[find_settings(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
         for subject, found in zip(subjects, by_settings, strict=True)
     ]
     return [_name_maps(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
@@ -162,7 +162,7 @@ def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     made = {key: compute_own_map(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
-        return found[settings_of(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
+        return found[find_settings(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
 
     maps = {e.id: map_of(e) for e in subject.estimators}
     return maps | {e.id: blur(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
@@ -178,7 +178,7 @@ def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
     assert estimator.maps is not None, "the shared pass makes the others"
     images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
     if not estimator.control:
-        contiguous = images.contiguous(memory_format=float32_layout(images.device))
+        contiguous = images.contiguous(memory_format=choose_float32_layout(images.device))
         asked = asked._replace(batch=subject.batch._replace(images=contiguous), network=subject.model)
     return estimator.maps(asked).detach().expand_as(images).to(images.dtype).contiguous()
 
@@ -202,7 +202,7 @@ def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shap
     ]
 
 
-def job_group(estimator: Estimator) -> str:
+def find_job_group(estimator: Estimator) -> str:
     """Return what shares a job with others: `controls`, without a network, or all that explain the same variant.
 
     A submission, and what has passes of its own, has its own jobs, so that it fails alone; one call gives its map and

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import float32_layout
-from roarbench.estimators.cost import Form, needs
+from roarbench.devices import choose_float32_layout
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.families.gradients import Note, base_maps
+from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.inputs import PAPERS, Batch, Settings
-from roarbench.estimators.noise import noise_draws, noise_scale
+from roarbench.estimators.noise import compute_noise_scale, draw_normal_noise
+from roarbench.estimators.pass_counts import Form, list_needed_bases
 
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}  # no noisy copies
 
@@ -72,7 +72,7 @@ class MapRequest(NamedTuple):
     settings: Settings = PAPERS  # of the noisy copies and of the path of integrated gradients
 
 
-def model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
+def compute_model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     """Return each look's maps of the wanted forms in the fewest passes: 400 forward and 416 backward for all 18.
 
     The looks are at the same images, with the same numbers: the draws of their noisy copies are made once for all. The
@@ -81,7 +81,7 @@ def model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
     samples = max(each.samples for each in running)
-    for j, draws in enumerate(prefetch(noise_draws(first.images, first.ids, j, SEED) for j in range(samples))):
+    for j, draws in enumerate(prefetch(draw_normal_noise(first.images, first.ids, j, SEED) for j in range(samples))):
         for each in running:
             if j < each.samples:
                 each.add(draws)
@@ -94,11 +94,11 @@ class _RunningMaps:
     def __init__(self, look: MapRequest) -> None:
         self._look = look
         images = look.batch.images
-        self._images = images.contiguous(memory_format=float32_layout(images.device))
-        single, self._repeated = needs(look.wanted)
+        self._images = images.contiguous(memory_format=choose_float32_layout(images.device))
+        single, self._repeated = list_needed_bases(look.wanted)
         self.samples = look.settings.samples if self._repeated else 0
         self._clean = self._bases(self._images, single)
-        self._scale = noise_scale(self._images, look.settings.noise)
+        self._scale = compute_noise_scale(self._images, look.settings.noise)
         self._moments = {base: Moments(self._images) for base in self._repeated}
         self._kept = torch.zeros_like(look.batch.targets)
 
@@ -110,7 +110,7 @@ class _RunningMaps:
 
     def _bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
         model, batch, black = self._look.model, self._look.batch, self._look.black
-        return base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
+        return compute_base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 
     def _count(self, logits: Tensor) -> None:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)

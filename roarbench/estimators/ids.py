@@ -76,6 +76,6 @@ class EstimatorId:
         return OTHER_REFERENCE in self.twins
 
 
-def twin_id(estimator: str, twin: str) -> str:
+def make_twin_id(estimator: str, twin: str) -> str:
     """Return the id of a twin of an estimator."""
     return f"{estimator}~{twin}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.baselines import make_baseline_images
 from roarbench.estimators.estimator import IG_STEPS, NOISE, SAMPLES, Estimator
 from roarbench.estimators.lazy_imports import Tensor, nn, torch
 
@@ -77,7 +77,7 @@ class MapInput(NamedTuple):
     @property
     def baseline(self) -> Tensor:
         """Return each image without its features, as the estimator's `baseline` says, like the images."""
-        return baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
+        return make_baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
 
     def logit(self, images: Tensor) -> Tensor:
         """Return the logit of the class to explain, (n, 1), for images that stand in for the batch's."""

@@ -7,7 +7,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, format_na
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.estimators.parameters import format_value
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _FORMS = {  # name of an ensemble, and what is said of its sign
     "smooth": ("SmoothGrad", ""),
@@ -18,7 +18,7 @@ _FORMS = {  # name of an ensemble, and what is said of its sign
 _BLACK = ("ig", "deeplift", "gradient-shap")  # their paths begin at black where nothing else is said
 
 
-def lookup_estimator(name: str) -> Estimator:
+def find_known_estimator(name: str) -> Estimator:
     """Return the estimator of this id, or a bare record of one that only a newer version knows."""
     try:
         return find_estimator(name)
@@ -38,19 +38,19 @@ class Name(NamedTuple):
         return " ".join(filter(None, self))
 
 
-def blindness(control: str) -> str:
+def describe_control_inputs(control: str) -> str:
     """Return what a control sees of the network, as the predicate of a sentence."""
-    told = lookup_estimator(control).uses_prediction
+    told = find_known_estimator(control).uses_prediction
     return "knows no more of the network than the class that it predicts" if told else "never sees the network"
 
 
-def name_for_people(estimator: str) -> Name:
+def find_display_name(estimator: str) -> Name:
     """Return how an estimator is called; what nobody named is called by its id."""
-    row = lookup_estimator(estimator)
+    row = find_known_estimator(estimator)
     if row.submitted:
-        return Name(one_line(EstimatorId.read(estimator).name, 60), "submission")
+        return Name(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
     if row.base not in ESTIMATORS:
-        return Name(one_line(estimator, 60), "")
+        return Name(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
     name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""

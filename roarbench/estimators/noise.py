@@ -15,16 +15,16 @@ from roarbench.estimators.randomness import RngStream, make_rng
 _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
 
 
-def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
+def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
     """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels_last order.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
     Copies with less or more noise have the same draws.
     """
-    return noise_scale(images, noise).mul(noise_draws(images, ids, j, seed)).add_(images)
+    return compute_noise_scale(images, noise).mul(draw_normal_noise(images, ids, j, seed)).add_(images)
 
 
-def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Return the standard normal draws of the j-th noisy copy of each image; they depend on its number alone.
 
     Their shape, type and device are those of the images, (n, c, h, w). They are drawn in channels_last order, in which
@@ -42,12 +42,12 @@ def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     return send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
 
 
-def noise_scale(images: Tensor, noise: float) -> Tensor:
+def compute_noise_scale(images: Tensor, noise: float) -> Tensor:
     """Return the standard deviation of each image's noise, (n, 1, 1, 1): this share of the image's range."""
     return noise * (images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True))
 
 
-def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
+def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
     """Return the random control: uniform importance in [0, 1), float32 of the images' shape, always the same."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
@@ -55,13 +55,13 @@ def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
     return torch.from_numpy(z).to(images)
 
 
-def path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Return where on the path to its j-th noisy copy each image is looked at, uniform in [0, 1), (n, 1, 1, 1)."""
     drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
-def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
+def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
     """Return the j-th random mask of RISE, the same for all images: 0 or 1 for each cell, and how far it is moved.
 
     float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
@@ -72,7 +72,7 @@ def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple
     return cells, (float(down), float(across))
 
 
-def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
+def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     """Return coalitions of features as the Shapley kernel weighs them, the same for all images (Lundberg & Lee 2017).
 
     Sizes s have probabilities in proportion to 1 / (s (d - s)), members are drawn without favour, and every second

@@ -8,26 +8,26 @@ import torch
 
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.enums import Split
-from roarbench.execution.job_graph import Step, find_needed_rankings, network_steps
+from roarbench.execution.job_graph import Step, find_needed_rankings, list_network_steps
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.identity import fingerprint
+from roarbench.identity import hash_value
 from roarbench.plan.common_network import make_tuned_key
 from roarbench.plan.runs import Run
-from roarbench.store.checksums import Artifact, RecordedChecksum
-from roarbench.store.networks import checksum
-from roarbench.store.provenance import cores
+from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
+from roarbench.store.networks import compute_weights_checksum
+from roarbench.store.provenance import count_cores
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.run_result import RunResult
 
 
-def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
+def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield what runs rest on, whether the folder has it or not."""
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
         yield from _reference(work.explained[number])
     for spec in find_needed_rankings(work, runs):
         yield _ranking(work, spec)
-    for step in network_steps(work, runs, ()):
-        yield from artifacts_of(step)
+    for step in list_network_steps(work, runs, ()):
+        yield from list_made_artifacts(step)
 
 
 def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None:
@@ -38,7 +38,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
     """
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
     todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
-    with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
+    with ThreadPoolExecutor(count_cores()) as pool:  # hashing leaves the interpreter's lock to others
         for done in [pool.submit(each) for each in todo]:
             done.result()
 
@@ -59,7 +59,7 @@ def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[Re
             yield RecordedChecksum(run.key, _title(own), result.weights, own.store.checksum())
 
 
-def artifacts_of(step: Step) -> list[Artifact]:
+def list_made_artifacts(step: Step) -> list[Artifact]:
     """Return what a step that is over has made, of what many runs rest on."""
     first, *rest = step.job.arguments
     if step.kind == "reference":
@@ -80,7 +80,7 @@ def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
     reference, title = explained.reference.key, _title(explained)
     for split in explained.splits:
         found = _reference_checksum(explained, split)
-        yield Artifact(fingerprint([reference, str(split)]), f"{title} ({split} images)", found, reference)
+        yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", found, reference)
 
 
 def _title(explained: ReferenceModel) -> str:
@@ -102,5 +102,5 @@ def _reference_checksum(explained: ReferenceModel, split: Split) -> str:
     if not (store.has() and store.predicted(split)):
         return ""
     arrays = store.predictions(split)._asdict()
-    predicted = checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
-    return fingerprint([store.checksum(), predicted])
+    predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return hash_value([store.checksum(), predicted])

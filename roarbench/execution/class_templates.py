@@ -17,7 +17,7 @@ _AT_ONCE = 1024  # images
 
 
 @lru_cache(maxsize=1)
-def class_images(images: ImageData) -> ClassImages:
+def make_class_images(images: ImageData) -> ClassImages:
     """Return both, float32 (classes, c, h, w), normalised. Reads all training images, once in a process."""
     train, classes = images.train, range(images.record.classes)
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact

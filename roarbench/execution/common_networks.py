@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import device
+from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
-from roarbench.execution.device_inputs import load_pixels, mean_of
+from roarbench.execution.device_inputs import get_device_mean, load_pixels
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import record
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
@@ -36,7 +36,7 @@ def make_images_with_exchanged_masks(
     """Return training images that carry removal masks of other images of a split by these cuts, drawn from a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
     held = load_pixels(images, Split.TRAIN)
-    mean = mean_of(images).to(held.device)
+    mean = get_device_mean(images).to(held.device)
     return ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
 
 
@@ -49,7 +49,7 @@ def train_common(work: SuiteWork, common: CommonNetwork) -> str:
         controls = work.control_specs(common.unit)
         cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
-        model = work.start(recipe, common.seed).to(device())
+        model = work.start(recipe, common.seed).to(choose_device())
         inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
@@ -92,4 +92,4 @@ def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> li
 def _load(work: SuiteWork, key: str) -> nn.Module:
     network = work.network(0)
     network.load_state_dict(work.stored(key).weights())
-    return network.to(device())
+    return network.to(choose_device())

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import available_gpu_memory, device
+from roarbench.devices import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
-from roarbench.execution.importance import image_ids
+from roarbench.execution.importance import make_image_ids
 from roarbench.files import report_write_errors
-from roarbench.kernels.bit_planes import bin_codes, find_removed_bits
+from roarbench.kernels.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.kernels.degrade import DegradedImages, unpack
-from roarbench.kernels.fill import fill_features, removal_magnitude, replace_features
+from roarbench.kernels.fill import compute_removal_magnitude, fill_features, replace_features
 from roarbench.kernels.inputs import Inputs
-from roarbench.kernels.mask_matching import draw_matching_ties, match_removed, strata
+from roarbench.kernels.matched_masks import assign_strata, draw_matching_ties, match_removed
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.runs import Cell, Run
-from roarbench.store.provenance import cores
+from roarbench.store.provenance import count_cores
 from roarbench.store.rankings import Rankings
 
 _AT_ONCE = 256  # images that are filled, or matched, together
@@ -36,21 +36,21 @@ SHARE = 0.6  # of the memory that pixels and bits of a data set may take; the re
 
 def make_untouched(images: ImageData, split: Split) -> Inputs:
     """Return images with nothing removed."""
-    if not fits_in_memory(images, 0):
+    if not can_fit_in_memory(images, 0):
         return _stream(images, split, None, Unit.SCALAR)
-    return DegradedImages(pixels(images, split), None, mean_of(images), Unit.SCALAR)
+    return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
 
 
 def make_degraded(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
-    if cell.fill == "mean" and not fits_in_memory(images, layout.width):
+    if cell.fill == "mean" and not can_fit_in_memory(images, layout.width):
         return _stream(images, split, _extract(rankings, split, cell), cell.unit)
     return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
 def _stream(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
-    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, device())
+    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, choose_device())
 
 
 def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
@@ -70,15 +70,19 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
 
     CallerError where another fill than the mean, which is made once, has no room for its images in memory.
     """
-    images, bits, mean = pixels(data, split), torch.from_numpy(removed).to(device()), mean_of(data)
+    images, bits, mean = (
+        get_device_pixels(data, split),
+        torch.from_numpy(removed).to(choose_device()),
+        get_device_mean(data),
+    )
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
-    if not fits_in_memory(data, images[0].nbytes):
+    if not can_fit_in_memory(data, images[0].nbytes):
         raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
-        gone, ids = unpack(bits[rows], data.record.shape, cell.unit), image_ids(split, rows.start, rows.stop)
+        gone, ids = unpack(bits[rows], data.record.shape, cell.unit), make_image_ids(split, rows.start, rows.stop)
         made[rows] = fill_features(images[rows], gone, cell.fill, mean, ids)
     return DegradedImages(made, None, mean, cell.unit)
 
@@ -86,37 +90,37 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
 def find_removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
     """Return packed removed bits of all images of a split, uint8 (n, width), on the device."""
     bits = find_removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
-    return torch.from_numpy(bits).to(device())
+    return torch.from_numpy(bits).to(choose_device())
 
 
 @lru_cache(maxsize=2)
-def pixels(images: ImageData, split: Split) -> Tensor:
+def get_device_pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
-    return torch.from_numpy(images[split].pixels).to(device())
+    return torch.from_numpy(images[split].pixels).to(choose_device())
 
 
 def load_pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w): as `pixels` does where a GPU can hold them, else as mapped."""
-    return pixels(images, split) if fits_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
+    return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
-def mean_of(images: ImageData) -> Tensor:
+def get_device_mean(images: ImageData) -> Tensor:
     """Return what replaces a removed feature, the training mean, float32 (c,), in [0, 255], on the device."""
-    return torch.tensor(images.mean, device=device())
+    return torch.tensor(images.mean, device=choose_device())
 
 
-def fits_in_memory(images: ImageData, width: int) -> bool:
+def can_fit_in_memory(images: ImageData, width: int) -> bool:
     """Return whether both splits fit in memory, with `width` bytes of removed bits for each image."""
     parts = [images[split].pixels for split in Split]
     count = sum(map(len, parts))
-    mapped = device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
+    mapped = choose_device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
     return count * width + (0 if mapped else sum(part.nbytes for part in parts)) <= SHARE * _memory()
 
 
 def _memory() -> float:
-    if device().type == "cuda":
-        return available_gpu_memory()
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()
+    if choose_device().type == "cuda":
+        return count_available_gpu_bytes()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()
 
 
 def match_bits(
@@ -132,7 +136,7 @@ def match_bits(
         rows = slice(start, min(start + _AT_ONCE, len(removed)))
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
-        codes = bin_codes(planes[others[rows]], rankings.layout)
+        codes = read_bin_codes(planes[others[rows]], rankings.layout)
         found = match_removed(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
         made[rows] = np.packbits(found, axis=1)
     return made
@@ -153,6 +157,6 @@ def _compute_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsi
 
 def _compute_strata_of(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
     pixels = torch.from_numpy(images.test.pixels[rows])
-    ids = image_ids(Split.TEST, rows.start, rows.start + len(pixels))
+    ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
-    return strata(removal_magnitude(pixels, changed, unit))
+    return assign_strata(compute_removal_magnitude(pixels, changed, unit))

@@ -11,34 +11,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import available_gpu_memory, choose_precision, device, device_name, send_to_device
+from roarbench.devices import choose_device, choose_precision, count_available_gpu_bytes, name_device, send_to_device
 from roarbench.enums import TEST_IDS, Making, Precision, Split
 from roarbench.errors import RunError
+from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import (
     EXPLAINED,
     Explained,
     Maps,
     Subject,
+    compute_maps_together,
     count_fitting_images,
-    job_group,
-    maps_together,
+    find_job_group,
 )
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
-from roarbench.execution.class_templates import class_images
+from roarbench.estimators.pass_counts import count_passes
+from roarbench.execution.class_templates import make_class_images
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.execution.twins import twin_network, twin_targets
+from roarbench.execution.twins import choose_twin_targets, make_twin_network
 from roarbench.forecast.workload import count_explained_at_once
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import tie_order
-from roarbench.models.cost import network_cost
-from roarbench.sandbox.explain import Network, Part, Task, cost, count_images_per_call, explain
-from roarbench.sandbox.limits import suite_limits
+from roarbench.kernels.ranking import draw_tie_order
+from roarbench.models.network_cost import count_network_cost
+from roarbench.sandbox.explain import Network, Part, Task, count_image_cost, count_images_per_call, explain
+from roarbench.sandbox.limits import compute_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merge
 from roarbench.submissions.file import check_source
 
@@ -52,12 +52,12 @@ class TimedMap(NamedTuple):
     provenance: MapProvenance
 
 
-def image_ids(split: Split, start: int, stop: int) -> Tensor:
+def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
     """Return the numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
-def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
+def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
     images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
@@ -65,7 +65,7 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = torch.from_numpy(images.pixels[start:stop])
-    ids, seed = image_ids(split, start, stop), explained.reference.seed
+    ids, seed = make_image_ids(split, start, stop), explained.reference.seed
     return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
 
 
@@ -88,8 +88,8 @@ def time_maps_together(request: Requests, split: Split, start: int, stop: int) -
     """
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
     pairs = ((explained, find_estimator(name)) for explained, name in set(request))
-    for explained, estimator in sorted(pairs, key=lambda pair: (job_group(pair[1]), pair[0].number, pair[1].id)):
-        groups[job_group(estimator)][explained].append(estimator)
+    for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
+        groups[find_job_group(estimator)][explained].append(estimator)
     made: Made = {}
     for group in groups.values():
         parts = [
@@ -100,20 +100,20 @@ def time_maps_together(request: Requests, split: Split, start: int, stop: int) -
     return made
 
 
-def maps_and_ties(
+def make_maps_and_ties(
     request: Requests, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[Made, Callable[[int], Tensor]]:
     """Return what `time_maps_together` does, and a call that draws the images' tie order on the device, int32 (n, d).
 
     It takes d, one of these sizes, and draws once for each.
     """
-    ids = image_ids(split, start, stop).numpy()
+    ids = make_image_ids(split, start, stop).numpy()
 
     @cache
     def drawn(d: int) -> Tensor:
-        return send_to_device(torch.from_numpy(tie_order(ids, d)), device())
+        return send_to_device(torch.from_numpy(draw_tie_order(ids, d)), choose_device())
 
-    if device().type == "cpu":
+    if choose_device().type == "cpu":
         return time_maps_together(request, split, start, stop), drawn
     with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
         thread.map(drawn, sizes)
@@ -131,10 +131,10 @@ class _Explaining(NamedTuple):
 def _start_explaining(
     explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
 ) -> _Explaining:
-    batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
-    batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
+    batch = load_batch(explained, split, start, stop, _norm(explained, estimators[0]))
+    batch = batch._replace(targets=choose_twin_targets(explained, estimators[0].variant, batch))
     if estimators[0].uses_prediction:
-        batch = batch._replace(by_class=class_images(explained.work.images))
+        batch = batch._replace(by_class=make_class_images(explained.work.images))
     return _Explaining(explained, estimators, batch)
 
 
@@ -168,20 +168,22 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
     source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
     asked = tuple(
-        Part(twin_network(each, estimator.variant), images, targets, ids, size)
+        Part(make_twin_network(each, estimator.variant), images, targets, ids, size)
         for each, _, (images, targets, ids, *_) in parts
     )
     task = Task(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
-    answer = explain(task, suite_limits(n * len(parts), cost(network).flops), trust=TRUSTED in estimator.marks)
+    answer = explain(
+        task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
+    )
     if answer.fault is not None:
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")  # never the worker's, however the sandbox ended
-    batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, maps_device(estimator))]
+    batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     return [TimedMap(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps]
 
 
-def maps_device(estimator: Estimator) -> str:
+def find_map_device(estimator: Estimator) -> str:
     """Return the kind of device by which this process makes an estimator's maps."""
-    return "cpu" if estimator.submitted and CUDA not in estimator.marks else device_name(device())
+    return "cpu" if estimator.submitted and CUDA not in estimator.marks else name_device(choose_device())
 
 
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
@@ -191,21 +193,21 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     models = [
         None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
     ]
-    precision = choose_precision(asked.precision, device())
-    n, size = len(parts[0].batch.ids), images_at_once(first.work, sum(len(each.estimators) for each in parts))
+    precision = choose_precision(asked.precision, choose_device())
+    n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(each.estimators) for each in parts))
     done = Making(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            Subject(estimators, model, batch.part(rows).to(device()), _norm(explained, one).black)
+            Subject(estimators, model, batch.part(rows).to(choose_device()), _norm(explained, one).black)
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        made.append(maps_together(subjects, precision, told.append))
-    if device().type == "cuda":
+        made.append(compute_maps_together(subjects, precision, told.append))
+    if choose_device().type == "cuda":
         torch.cuda.synchronize()  # the maps are there when their time is taken
     seconds = time.process_time() - start
-    of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
+    of_one = seconds / sum(sum(count_passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
         _join_maps(one.variant, each.estimators, list(theirs), list(maps), done, of_one)
@@ -217,14 +219,14 @@ def _join_maps(
     variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
-    where = device_name(device())
+    where = name_device(choose_device())
     explained = merge(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {
         e.id: TimedMap(
             torch.cat([part[e.id] for part in parts]),
-            MapProvenance((sum(passes([e])) or 1) * seconds, batches=explained, kept=kept.get(e.id, ())),
+            MapProvenance((sum(count_passes([e])) or 1) * seconds, batches=explained, kept=kept.get(e.id, ())),
         )
         for e in estimators
     }
@@ -237,16 +239,16 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
     But for plain float32 its batch norms are folded (docs/decisions/0019), and where the making says so it is divided
     behind its stem (docs/decisions/0032).
     """
-    model = twin_network(explained, variant)
+    model = make_twin_network(explained, variant)
     if maps is Making.FLOAT32:
-        return model.to(device())
-    return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(device())
+        return model.to(choose_device())
+    return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(choose_device())
 
 
-def images_at_once(work: SuiteWork, estimators: int) -> int:
+def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
     """Return how many images are explained together: on a GPU as many as fit, see `count_explained_at_once`."""
-    if device().type == "cpu":
+    if choose_device().type == "cpu":
         return count_explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
-    cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
-    return max(EXPLAINED, count_fitting_images(available_gpu_memory(), cost.activations, record.shape, estimators))
+    cost = count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
+    return max(EXPLAINED, count_fitting_images(count_available_gpu_bytes(), cost.activations, record.shape, estimators))

@@ -12,19 +12,19 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from roarbench.devices import device
+from roarbench.devices import choose_device
 from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.estimators.ids import EstimatorId, twin_id
-from roarbench.execution import cross_scoring, jobs, ranking_jobs
+from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.estimators.ids import EstimatorId, make_twin_id
+from roarbench.estimators.pass_counts import count_passes
+from roarbench.execution import cross_network_scoring, jobs, ranking_jobs
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.identity import fingerprint
+from roarbench.identity import hash_value
 from roarbench.plan.common_network import CommonNetwork, make_tuned_key
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Cell, Run
-from roarbench.plan.shared_inputs import inputs_of
+from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_parts import is_covered
 from roarbench.store.ranking_spec import RankingSpec
@@ -70,7 +70,7 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
-    networks = network_steps(work, runs, lacking)
+    networks = list_network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
     alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
@@ -92,12 +92,12 @@ References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step
 
 def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
-    needed = inputs_of(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
+    needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+def list_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
     """Return what makes the networks that score several of these runs: the common ones, then one for each row.
 
     They are there or not; `lacking` says which rankings are not.
@@ -114,7 +114,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
     yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
     if spec := work.row_spec(run):
         # the same rankings, another network
-        lent = twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
         made = partial(_is_tuned, work, common, spec)
         key = _key("tune", common.key, spec.key)
@@ -127,12 +127,12 @@ def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
 
 
 def _key(*parts: object) -> str:
-    return fingerprint([str(part) for part in parts])
+    return hash_value([str(part) for part in parts])
 
 
 def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
     """Return the steps that finish those of the rankings that are lacking."""
-    return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
+    return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 
 def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
@@ -142,7 +142,7 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> It
     """
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
-        groups.setdefault(job_group(spec.estimator_record), []).append(spec)
+        groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
@@ -182,7 +182,7 @@ def _shard_size(specs: list[RankingSpec]) -> int:
 
     On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
     """
-    if device().type == "cuda":
+    if choose_device().type == "cuda":
         return SHARD
     batches = _JOB // (max(1, count_forward_passes(specs)) * prod(specs[0].shape) * EXPLAINED)
     return min(SHARD, max(1, int(batches)) * EXPLAINED)
@@ -193,7 +193,8 @@ def count_forward_passes(specs: Collection[RankingSpec]) -> int:
     references = {spec.reference for spec in specs}
     by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
     return sum(
-        passes((spec.estimator_record for spec in theirs), prod(theirs[0].shape)).forward for theirs in by_reference
+        count_passes((spec.estimator_record for spec in theirs), prod(theirs[0].shape)).forward
+        for theirs in by_reference
     )
 
 
@@ -203,11 +204,14 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        job, made = Job(seal_name(work, spec), ranking_jobs.seal, (work, spec)), partial(work.rankings.has, spec)
+        job, made = (
+            Job(name_join_step(work, spec), ranking_jobs.join_ranges, (work, spec)),
+            partial(work.rankings.has, spec),
+        )
         yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
 
 
-def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
+def name_join_step(work: SuiteWork, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
     return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
 
@@ -223,7 +227,7 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Reference
         *_, last = _network_steps(work, run, lacking)
         needs += (last.job.name,)
     recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
-    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
+    return Step("run", Job(run.key, jobs.score_run, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
 
 
 def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
@@ -241,4 +245,10 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
             needs = tuple(sorted(name for key in used for name in references[key]))
             needs += _list_seal_steps(work, lacking, *filter(None, [work.row_spec(part[0])]))
             keys = tuple(run.key for run in part)
-            yield Step("run", Job(_key("siblings", *keys), cross_scoring.score, (work, part)), needs, keys, runs=part)
+            yield Step(
+                "run",
+                Job(_key("siblings", *keys), cross_network_scoring.score_networks_under_maps, (work, part)),
+                needs,
+                keys,
+                runs=part,
+            )

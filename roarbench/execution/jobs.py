@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import choose_precision, device, device_name, gpu_libraries
+from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
@@ -23,28 +23,28 @@ from roarbench.estimators.randomness import pair_images, pair_images_of_class
 from roarbench.execution.common_networks import load_scoring_network, make_images_with_exchanged_masks
 from roarbench.execution.device_inputs import (
     find_removed_on_device,
+    get_device_mean,
     load_pixels,
     make_degraded,
     make_untouched,
     match_bits,
-    mean_of,
     remove_features,
 )
-from roarbench.execution.importance import image_ids
+from roarbench.execution.importance import make_image_ids
 from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.exchange import StreamedMask
 from roarbench.kernels.inputs import Inputs, Normalisation
+from roarbench.kernels.mask_smoothness import compute_smoothness
 from roarbench.kernels.scoring import count_scored_at_once, predict
-from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.networks import Predictions
-from roarbench.store.provenance import Provenance, provenance
+from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 
@@ -85,11 +85,11 @@ def _make_reference(explained: ReferenceModel) -> str:
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
-        model = explained.network(reference.seed).to(device())
+        model = explained.network(reference.seed).to(choose_device())
         norm = load_given(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)
-        model = work.start(recipe, reference.seed).to(device())
+        model = work.start(recipe, reference.seed).to(choose_device())
         inputs, labels = make_untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
@@ -100,16 +100,16 @@ def _make_reference(explained: ReferenceModel) -> str:
 def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return what the reference says of the untouched images of a split."""
     images = explained.work.images
-    model, batch = explained.trained().to(device()), count_scored_at_once(images.record.size)
+    model, batch = explained.trained().to(choose_device()), count_scored_at_once(images.record.size)
     said = predict(model, make_untouched(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
-def score(work: SuiteWork, run: Run) -> Scored:
+def score_run(work: SuiteWork, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
-    rankings = hand_rankings(images, run, work.rankings.open(row)) if row else None
+    rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _network(judge, run, rankings, checkpoint)
@@ -127,7 +127,7 @@ def score(work: SuiteWork, run: Run) -> Scored:
         provenance=describe_computation(run),
         probability=_target_probability(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
         rankings=rankings.checksum if rankings else "",
-        smoothness=None if removed is None else smoothness(removed, images.record.shape, run.cell.unit),
+        smoothness=None if removed is None else compute_smoothness(removed, images.record.shape, run.cell.unit),
         weights=weights,
         loss=loss,
     )
@@ -139,12 +139,12 @@ def _network(
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
     if run.cell.retrain is ScoredNetwork.NONE:
-        return judge.trained().to(device()), judge.norm, None
+        return judge.trained().to(choose_device()), judge.norm, None
     work, images = judge.work, judge.work.images
     norm = _map_norm(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_scoring_network(work, run, rankings), norm, None
-    model = work.start(run.recipe_record, run.seed).to(device())
+    model = work.start(run.recipe_record, run.seed).to(choose_device())
     inputs, labels = _inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
@@ -152,7 +152,9 @@ def _network(
 def describe_computation(run: Run) -> Provenance:
     """Return what a run is computed with by this process; scoring is always in float32."""
     asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
-    return provenance(device_name(device()), choose_precision(asked, device()), gpu_libraries(device()))
+    return read_provenance(
+        name_device(choose_device()), choose_precision(asked, choose_device()), list_gpu_libraries(choose_device())
+    )
 
 
 def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
@@ -182,7 +184,7 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
             raise CallerError(f"fill '{cell.fill}' is made once for an image; for {cell.estimator} write the fill mean")
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         held = load_pixels(images, split)
-        return RedrawnImages(held, cell.t, mean_of(images).to(held.device), cell.unit, generator)
+        return RedrawnImages(held, cell.t, get_device_mean(images).to(held.device), cell.unit, generator)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
@@ -200,7 +202,7 @@ def make_test_inputs(
     return _inputs(images, run, rankings, Split.TEST)
 
 
-def hand_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
     if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
@@ -232,7 +234,7 @@ def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDAr
 
 def _pair_images(images: ImageData, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
     """Return for each image of a split the other one whose map it is handed."""
-    labels, first = images[split].labels, int(image_ids(split, 0, 1))
+    labels, first = images[split].labels, int(make_image_ids(split, 0, 1))
     return pair_images_of_class(labels, first, seed) if same_class else pair_images(len(labels), first, seed)
 
 

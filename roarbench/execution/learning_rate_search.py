@@ -13,11 +13,11 @@ import torch
 from roarbench.analysis.chance_test import is_near_chance
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
-from roarbench.datasets.subsets import choose_balanced, hold_out
-from roarbench.devices import device
+from roarbench.datasets.subsets import choose_balanced, mark_held_out_images
+from roarbench.devices import choose_device
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
-from roarbench.execution.device_inputs import mean_of
+from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.network_check import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_start
 from roarbench.kernels.degrade import DegradedImages
@@ -57,7 +57,7 @@ def find_peak(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     """
     recipe = find_recipe(suite.reference_recipe)
     chosen = torch.from_numpy(choose_balanced(images.train.labels, IMAGES)).nonzero().flatten()
-    test = torch.from_numpy(hold_out(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
+    test = torch.from_numpy(mark_held_out_images(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
     peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
     correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
     best = max(correct)
@@ -112,13 +112,13 @@ def _count_correct(
         load_start(recipe.start, model, record.channels, suite.model)
     used = [chosen[~test], chosen[test]]
     train, others = (
-        DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, mean_of(images), Unit.SCALAR)
+        DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)
         for rows in used
     )
     epochs = min(recipe.epochs, STEPS * min(recipe.batch, len(train)) / len(train))
     short = replace(recipe, epochs=epochs, warmup=recipe.warmup * epochs / recipe.epochs)
     try:
-        fit(model.to(device()), train, labels[used[0]], norm, short, _SEED)
+        fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
     except RunError:  # the loss is not finite
         return 0
     answers = predict(model, others, norm, count_scored_at_once(record.size)).argmax(1)

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.devices import gpus
+from roarbench.devices import list_gpus
 from roarbench.errors import CallerError
 from roarbench.forecast.measurement import measure
 from roarbench.forecast.rates import CORE, GPU, Rates, assume
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.provenance import cores
+from roarbench.store.provenance import count_cores
 from roarbench.workers.job import Engine, Job, JobOutcome
 from roarbench.workers.local import LocalEngine
 
@@ -20,35 +20,39 @@ _SHARING, _SMALL = 4, 64  # workers on one GPU by default, and the largest side 
 _PATIENCE = 1.0  # seconds between looks whether a worker is there
 
 
-def default_workers(side: int | None = None) -> int:
+def count_default_workers(side: int | None = None) -> int:
     """Return how many processes share the work on images of a side by default: some for each GPU, else one a core.
 
     Small images leave a GPU idle between the kernels of one process: up to 64 pixels several share it, one a core.
     """
-    count = len(gpus())
-    return count * max(1, min(_SHARING if side and side <= _SMALL else 1, cores() // count)) if count else cores()
+    count = len(list_gpus())
+    return (
+        count * max(1, min(_SHARING if side and side <= _SMALL else 1, count_cores() // count))
+        if count
+        else count_cores()
+    )
 
 
-def workers_here(requested: int | None, side: int | None = None) -> int:
+def count_workers(requested: int | None, side: int | None = None) -> int:
     """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
-    most = PER_CORE * cores()
+    most = PER_CORE * count_cores()
     if requested is not None and requested < 1:
         raise CallerError(f"--workers {requested} would do nothing; write 1 to {most}")
     if requested and requested > most:
         seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
         raise CallerError(f"{seen}; write {most} or less")
-    return requested or default_workers(side)
+    return requested or count_default_workers(side)
 
 
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
     """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
-    return LocalEngine(workers, gpus(), logs)
+    return LocalEngine(workers, list_gpus(), logs)
 
 
 @contextmanager
-def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
+def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
     """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
-    every = gpus()
+    every = list_gpus()
     with LocalEngine(1, every) as engine:
 
         def measure(suite: SuiteSpec, work: Work | None) -> Rates:

@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from roarbench.datasets.superpixel_files import require_slic
 from roarbench.enums import Making, Unit
 from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.estimators.affine_stem import fold_batchnorm
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.stem import fold_batchnorm
 from roarbench.models.build import build
 from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import drop_estimators
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 from roarbench.workers.stopping import forbid_exit
 
 _BLACK = -2.0  # as in normalised photographs; at 0, a network without biases hides steps without a rule
@@ -103,7 +103,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
             loss.backward()  # type: ignore[no-untyped-call]
             torch.optim.SGD(model.parameters(), lr=_RATE).step()
     except Exception as error:  # of whoever wrote it
-        seen = one_line(f"{type(error).__name__}: {error}", 160)
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(
             f"{suite.model} cannot be trained ({seen}); ask protocols that train nothing, such as morf"
         ) from error
@@ -133,7 +133,7 @@ def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         fold_batchnorm(model)(images)
     except Exception as error:  # of whoever wrote it, or of torch that cannot trace it
-        seen = one_line(f"{type(error).__name__}: {error}", 120)
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         remedy = 'write maps = "float32"'
         raise CallerError(f'maps is "{suite.maps}", and {suite.model} cannot be folded ({seen}); {remedy}') from error
 
@@ -146,11 +146,11 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
         with forbid_exit():
-            importance_maps([tried], model, batch, torch.full((images.shape[1], 1, 1), _BLACK))
+            compute_importance_maps([tried], model, batch, torch.full((images.shape[1], 1, 1), _BLACK))
     except MachineError:
         raise
     except (CallerError, RunError) as error:
-        return one_line(str(error).partition(";")[0], 160)
+        return fit_on_one_line(str(error).partition(";")[0], 160)
     except Exception as error:  # of whoever wrote the network, or of a library that it does not suit
-        return one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
+        return fit_on_one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
     return ""

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from roarbench.datasets.normalisation import read_moments
 from roarbench.errors import CallerError
 from roarbench.execution.weight_files import is_weight, read_weights
-from roarbench.files import sha256
+from roarbench.files import compute_sha256
 from roarbench.kernels.inputs import Normalisation
-from roarbench.plan.weights import PUBLISHED, title
-from roarbench.text import one_line
+from roarbench.plan.weights import PUBLISHED, make_weights_title
+from roarbench.text import fit_on_one_line
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
@@ -40,7 +40,7 @@ def load_given(reference: str, model: nn.Module, channels: int, name: str) -> No
     state = _unwrap(found.state, model.state_dict().keys())
     _check(state, model, path, name)
     model.load_state_dict(state, strict=False)  # old files count no batches
-    if reference.startswith(_TORCHVISION) or title(str(path)).startswith(_TORCHVISION):
+    if reference.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
     said = found.normalised
     if not said:
@@ -62,7 +62,7 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
     except Exception as error:  # of the hub, or of a network without published weights
-        seen = one_line(f"{type(error).__name__}: {error}", 160)
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(f"cannot fetch the weights of timm:{name} ({seen}); write timm:{name}@FILE") from error
     _check(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
@@ -107,7 +107,7 @@ def _fetch(file: str) -> Path:
         except (OSError, RuntimeError) as error:  # no network; another checksum
             seen = f"cannot fetch {url} ({error})"
             raise CallerError(f"{seen}; put it into {path.parent}, or give it by --reference FILE") from error
-    if not sha256(path).startswith(checksum):
+    if not compute_sha256(path).startswith(checksum):
         raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
     return path
 

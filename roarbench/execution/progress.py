@@ -17,14 +17,14 @@ from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import copies, count_filled_images
-from roarbench.plan.common_network import tuning_cost
-from roarbench.plan.points import Point, describe, protocol_name
-from roarbench.plan.run_keys import list_ranked_splits, reference_epochs
+from roarbench.forecast.workload import count_filled_images, count_noisy_copies
+from roarbench.plan.common_network import count_tuning_epochs
+from roarbench.plan.points import Point, describe, find_protocol_name
+from roarbench.plan.run_keys import count_reference_epochs, list_ranked_splits
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols import PROTOCOLS
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.text import duration, size
+from roarbench.text import format_bytes, format_duration
 
 _BAR = 20  # letters
 _LINE_EVERY = 10.0  # seconds between lines of a log
@@ -48,22 +48,22 @@ class LogConsole(Console):
         _log.log(level, "%s", message, extra={"about": about})
 
 
-def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
+def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     """Return the core-seconds that a step should take."""
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
-        epochs = reference_epochs(suite)
+        epochs = count_reference_epochs(suite)
         predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
-        noise = copies(spec.estimator_record for spec in specs) * rates.draw
+        noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
         return float((stop - start) * (_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
     if step.kind == "network":
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
-        return tuning_cost(suite.recipe_record) * train * rates.train
+        return count_tuning_epochs(suite.recipe_record) * train * rates.train
     if step.run is None:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
@@ -108,7 +108,7 @@ class Meter:
 
     def show(self, share: float, seconds_left: float, text: str) -> None:
         """Show how much is done, in [0, 1], how long the rest will take, and what was last."""
-        left = f"about {duration(seconds_left)} left"
+        left = f"about {format_duration(seconds_left)} left"
         if self._task is not None:
             self._bar.update(self._task, completed=share, description=text, left=left)
         elif time.monotonic() - self._last_line >= _LINE_EVERY:
@@ -251,7 +251,7 @@ class DecodeWatch(Meter):
         if self._first is None:
             self._first, self._start = progress, time.monotonic()
             before = f", {progress.done:,} of them done before" if progress.done else ""
-            room = f"{size(progress.size)} of disk, {size(progress.free)} are free"
+            room = f"{format_bytes(progress.size)} of disk, {format_bytes(progress.free)} are free"
             self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {room}", soft_wrap=True)
             return
         elapsed = time.monotonic() - self._start
@@ -283,6 +283,6 @@ def _question(event: Event) -> str:
         return ""
     if (run.cell.estimator, run.cell.retrain) == (CLEAN, ScoredNetwork.NONE):
         return "reference scored"
-    title = PROTOCOLS[protocol_name(run.cell)].title
+    title = PROTOCOLS[find_protocol_name(run.cell)].title
     row = run.cell.estimator if len(event.step.runs) > 1 else f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}"
     return f"{title}: {'trained' if run.cell.retrain.trains else 'scored'} {row}"

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS, score_specs
+from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
 from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
 from roarbench.execution.run_suite import Finished, load_results
 from roarbench.execution.suite_work import ReferenceModel
-from roarbench.store.provenance import code_version, provenance
-from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, score_values
+from roarbench.store.provenance import read_code_version, read_provenance
+from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
 from roarbench.store.results import ResultsStore
-from roarbench.text import duration
+from roarbench.text import format_duration
 
 
 class QuantusInput(NamedTuple):
@@ -35,7 +35,7 @@ class QuantusInput(NamedTuple):
     maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
 
 
-def quantus_version() -> str:
+def read_quantus_version() -> str:
     """Return the version of Quantus; CallerError where it is not installed."""
     try:
         return version("quantus")
@@ -46,9 +46,9 @@ def quantus_version() -> str:
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
     """Score the maps of a suite by Quantus, one estimator after the other, as far as that was not done."""
     (results, _, work), start = finished, time.monotonic()
-    specs = score_specs(results.suite, results.data)
-    versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
-    done = score_values(store.database, [spec.key for spec in specs.values()])
+    specs = list_score_specs(results.suite, results.data)
+    versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
+    done = read_scores(store.database, [spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
     if todo:
         verify_inputs(work, [])
@@ -58,7 +58,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
         values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
         scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
         put_scores(store.database, scores)
-        console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
+        console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
     return finished._replace(suite_results=load_results(results.suite, store, results.data, results.limit))
 
 
@@ -91,7 +91,7 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
 def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
-    batch = importance.shard_batch(explained, Split.TEST, 0, count, explained.norm)
+    batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     maps = importance.time_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
     return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))

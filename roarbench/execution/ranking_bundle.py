@@ -18,17 +18,17 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, Hint, StoreError
 from roarbench.execution.job_graph import find_needed_rankings
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.files import report_write_errors, sha256, sync
+from roarbench.files import compute_sha256, report_write_errors, sync
 from roarbench.identity import check_record, record
-from roarbench.plan.run_keys import has_explained_model, runs_of
+from roarbench.plan.run_keys import has_explained_model, list_runs
 from roarbench.store.annotations import Kind, put_remarks
-from roarbench.store.layout import Workspace
+from roarbench.store.published_folder import INDEX, read_plain
 from roarbench.store.ranking_parts import MANIFEST
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
-from roarbench.store.results_folder import INDEX, read_plain
-from roarbench.text import one_line
+from roarbench.store.workspace import Workspace
+from roarbench.text import fit_on_one_line
 
 _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
 
@@ -63,7 +63,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
     with report_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copy_files(root, Path(temporary) / "copy", names)
         found = _read_checked(work, copy, specs)
-        hashes = {name: sha256(copy / name) for name in names}
+        hashes = {name: compute_sha256(copy / name) for name in names}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
         _read_index(copy)
@@ -82,12 +82,12 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     with report_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
         for name, noted in index.files.items():
-            if (seen := sha256(copy / name)) != noted:
+            if (seen := compute_sha256(copy / name)) != noted:
                 raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
         try:
             found = _read_checked(work, copy, specs)
         except (StoreError, *_ODD) as error:
-            seen = one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
+            seen = fit_on_one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
             raise StoreError(f"nothing was taken: {seen}") from None
         with store.database.write() as connection:
             put_remarks(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
@@ -100,7 +100,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
 
 
 def _specs(work: SuiteWork) -> list[RankingSpec]:
-    runs = runs_of(work.suite, work.images.fingerprint, work.images.limit).values()
+    runs = list_runs(work.suite, work.images.fingerprint, work.images.limit).values()
     return find_needed_rankings(work, list(runs))
 
 
@@ -131,7 +131,7 @@ def _read_index(folder: Path) -> ShippedIndex:
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, this version reads 1")
     except _ODD as error:
-        raise StoreError(f"{path} is not an index of rankings: {one_line(str(error), 200)}") from None
+        raise StoreError(f"{path} is not an index of rankings: {fit_on_one_line(str(error), 200)}") from None
     return index
 
 
@@ -146,7 +146,7 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     for names, where in ((found, "the folder"), ({*_names(work, specs)}, expected)):
         if odd := sorted(names ^ {*index.files}):
-            raise StoreError(f"{folder}: {one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
+            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
 
 
 def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
@@ -176,6 +176,6 @@ def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
 def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
     """Return whether a store has a folder already; StoreError where its files are others."""
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
-    if (root / place).exists() and any(sha256(root / name) != noted for name, noted in own.items()):
+    if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
         raise StoreError(f"{root / place} holds other files; name a fresh --store")
     return (root / place).exists()

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.datasets.superpixel_files import superpixels
+from roarbench.datasets.superpixel_files import load_superpixels
 from roarbench.enums import Split, Unit
 from roarbench.errors import RunError
-from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
+from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.device_ranking import Ranked, compute_tied_shares, planes_of
-from roarbench.kernels.ranking import features, sort_keys
-from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
-from roarbench.sandbox.explain import images_a_sandbox
+from roarbench.kernels.device_ranking import Ranked, compute_tied_shares, rank_to_planes
+from roarbench.kernels.ranking import arrange_features, sort_keys
+from roarbench.kernels.superpixels import average_over_superpixels, group_ties_by_superpixel, number_superpixels
+from roarbench.sandbox.explain import count_images_per_sandbox
 from roarbench.store.map_provenance import MapProvenance, merge
 from roarbench.store.ranking_spec import RankingSpec
 
@@ -46,7 +46,7 @@ def rank_shard(
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
         todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
         for spec in todo:
-            store.refuse_other_device(spec, maps_device(spec.estimator_record))
+            store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, str] = {}
         size = _batch_size(work, todo) if todo else 1
@@ -68,7 +68,7 @@ def list_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
     They ascend, so that no two processes that take them one after the other wait for each other.
     """
-    return sorted({job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
+    return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
@@ -80,8 +80,8 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
     """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
-        return images_at_once(work, len(specs))
-    return images_a_sandbox(specs[0].shape)
+        return count_images_per_batch(work, len(specs))
+    return count_images_per_sandbox(specs[0].shape)
 
 
 def _rank_batch(
@@ -90,9 +90,9 @@ def _rank_batch(
     """Return the rankings of one batch, and why some cannot be made."""
     images, labels = work.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
-        labels = superpixels(images.folder, split, images[split].pixels, start, stop)
+        labels = load_superpixels(images.folder, split, images[split].pixels, start, stop)
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
-    made, ties = maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
+    made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, str] = {}
     for spec, pair in asked.items():
@@ -108,17 +108,17 @@ def _rank_batch(
 def rank_maps(
     spec: RankingSpec, importance: Tensor, ties: Callable[[], Tensor], labels: NDArray[np.uint16] | None
 ) -> Ranked:
-    """Rank one batch's maps as `planes_of` does; `labels` are the images' superpixels, for rankings of these."""
+    """Rank one batch's maps as `rank_to_planes` does; `labels` are the images' superpixels, for rankings of these."""
     layout = spec.layout
     if layout.unit is not Unit.SUPERPIXEL:
-        return planes_of(importance, ties, layout)
-    flat = features(importance.cpu().numpy(), layout.shape, layout.unit)
+        return rank_to_planes(importance, ties, layout)
+    flat = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
     assert labels is not None, "found for the batch"
-    joined = superpixel_draws if spec.name == "random" else superpixel_means
-    planes = encode(sort_keys(joined(flat, labels), superpixel_ties(ties().cpu().numpy(), labels)), layout)
+    joined = number_superpixels if spec.name == "random" else average_over_superpixels
+    planes = encode(sort_keys(joined(flat, labels), group_ties_by_superpixel(ties().cpu().numpy(), labels)), layout)
     return Ranked(planes, compute_tied_shares(np.sort(flat, axis=1)))
 
 
-def seal(work: SuiteWork, spec: RankingSpec) -> None:
+def join_ranges(work: SuiteWork, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into its finished ranking."""
     work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

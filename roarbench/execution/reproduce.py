@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.load import find_key
+from roarbench.analysis.results_query import find_key
 from roarbench.analysis.stored_results import collect
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
@@ -19,20 +19,20 @@ from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.points import Point
-from roarbench.plan.run_keys import find_scored_network, reference_of, reference_points
+from roarbench.plan.run_keys import find_scored_network, list_reference_points, make_reference
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
-from roarbench.plan.weights import PUBLISHED, title
+from roarbench.plan.weights import PUBLISHED, make_weights_title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.stored_suites import list_suites
-from roarbench.store.submissions import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
+from roarbench.store.submissions import Origin, ReproductionOutcome, find_entries, note_reproduction, read_origins
 from roarbench.store.trusted_files import check_network
+from roarbench.store.workspace import Workspace
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -98,7 +98,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored = _find(store, request.key)
     run = stored.run
-    named = {title(each): each for each in request.references}
+    named = {make_weights_title(each): each for each in request.references}
     suite = _suite(store, run, named)
     weights = _weights(suite, run, named)
     check_network(suite, request.trusted, workspace.root)
@@ -144,10 +144,10 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
     for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
         asked = replace(_set_explained(asked, run, titles), maps=run.maps) if run.reference else asked
-        explained = reference_of(asked, run.data, asked.explained(run.cell, run.seed))
+        explained = make_reference(asked, run.data, asked.explained(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
+        scored = run.cell == list_reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_scored_network(asked, Point(run.cell, run.seed), run.data)
         if place and does and run.reference in ("", explained.key) and run.network == network:
@@ -165,7 +165,7 @@ def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSp
     explains has them already.
     """
     alone = set_explained_weights(suite, run.given)
-    others = (each for each in titles if reference_of(replace(suite, given=each), run.data).key == run.network)
+    others = (each for each in titles if make_reference(replace(suite, given=each), run.data).key == run.network)
     scored = "" if suite.networks else next(others, "")
     if not scored:
         return alone
@@ -213,7 +213,7 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
 
 def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResult:
     rates_of = partial(measure_rates, suite=work.suite, say=console.print)
-    with ResultsStore.open(default_url(work.workspace.root)) as store:
+    with ResultsStore.open(find_default_url(work.workspace.root)) as store:
         with start_work(work, [run], store, rates_of, workers, console) as (watch, events):
             for event in events:
                 if not event.failure:
@@ -234,7 +234,7 @@ def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: Run
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     suite_results = collect(suite, store, stored.run.limit, stored.run.data)
-    vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
+    vouched = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)
     spread = vouched_for.spread(asked, cell.fill) or (vouched_for.spread(ROAR) if cell.retrain.trains else None)

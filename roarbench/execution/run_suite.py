@@ -20,34 +20,34 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import gpus
+from roarbench.devices import list_gpus
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
-from roarbench.execution.artifacts import artifacts_for, read_checksums, verify_inputs
+from roarbench.execution.artifacts import list_needed_artifacts, read_checksums, verify_inputs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.learning_rate_search import find_peak
 from roarbench.execution.local_workers import PER_CORE, measure_rates, start_local
 from roarbench.execution.pretrained_weights import load_given, load_start
-from roarbench.execution.progress import DecodeWatch, Watch, cost
-from roarbench.execution.scheduler import Event, complete
+from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
+from roarbench.execution.scheduler import Event, run_missing
 from roarbench.execution.step_queue import find_unreachable
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.plan import count_missing_work, make_plan, refuse_full_disk
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.models.build import build
-from roarbench.models.external import find_library
+from roarbench.models.external_networks import find_library
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_keys import build_run, has_explained_model, reference_points
+from roarbench.plan.run_keys import build_run, has_explained_model, list_reference_points
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols.roar import ROAR
-from roarbench.store.checksums import Checksums
+from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.image_sources import note_images, read_decoded_notes, read_image_notes
-from roarbench.store.layout import Workspace
-from roarbench.store.provenance import cores
+from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.text import fold_lines
 from roarbench.workers.job import Engine
@@ -108,7 +108,9 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     lacking = count_missing_work(suite_results, workspace)
     refuse_full_disk(lacking, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(read_checksums(work, results)))
+    Checksums(store.database, workspace).check(
+        list(list_needed_artifacts(work, todo)), list(read_checksums(work, results))
+    )
 
     failed, planned = 0, partial(_print_plan, request, suite_results, lacking, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_of_roar(run)}
@@ -202,7 +204,7 @@ def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
 
 def _scores(results: SuiteResults) -> list[Run]:
     """Return the runs that say how good each reference is."""
-    points = reference_points(results.suite)
+    points = list_reference_points(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 
@@ -267,9 +269,9 @@ def start_work(
         out = {run for event in left_out for run in event.step.runs}
         runs = [run for run in runs if run not in out]
         shown = [*build_job_graph(work, runs), *(event.step for event in left_out)]
-        costs, told = partial(cost, work, rates=rates), reasons.values()
+        costs, told = partial(estimate_step_seconds, work, rates=rates), reasons.values()
         with Watch(console, shown, costs, workers, rates.load, told) as watch:
-            yield watch, chain(left_out, last.enter_context(closing(complete(work, runs, store, engine))))
+            yield watch, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
 
 
 def _try_weights(request: Request) -> None:
@@ -290,7 +292,7 @@ def _decode(request: Request, workspace: Workspace, console: Console) -> ImageDa
     start = time.monotonic()
     record = request.suite.dataset_record
     # photographs are decoded by the processors of this machine, wherever the other work is done
-    workers = cores() if gpus() else min(request.workers, PER_CORE * cores())
+    workers = count_cores() if list_gpus() else min(request.workers, PER_CORE * count_cores())
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
     if watch.used and images.repairs:

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from roarbench.errors import CallerError, LostLease, MachineError
-from roarbench.execution.artifacts import artifacts_of
+from roarbench.execution.artifacts import list_made_artifacts
 from roarbench.execution.heartbeat import Heartbeat
-from roarbench.execution.job_graph import Step, build_job_graph, seal_name
+from roarbench.execution.job_graph import Step, build_job_graph, name_join_step
 from roarbench.execution.step_queue import Schedule
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.runs import Run, find_missing
-from roarbench.store.checksums import Checksums
+from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 from roarbench.workers.job import Engine, JobOutcome
@@ -38,7 +38,7 @@ class Event(NamedTuple):
     elsewhere: bool = False  # another command has done it
 
 
-def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
+def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
     """Do whatever is missing of these runs, and tell what ended.
 
     Every step is leased before it is done. What another process does is left to it, and the work goes on with what is
@@ -150,12 +150,12 @@ class _Doing:
             self._schedule.ended(step)
         else:
             if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
-                self._checksums.check(artifacts_of(step))
+                self._checksums.check(list_made_artifacts(step))
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
         """Give up the lease of a step that is no run and is over, once what it made is noted."""
-        self._checksums.note(artifacts_of(step))
+        self._checksums.note(list_made_artifacts(step))
         self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
@@ -242,7 +242,7 @@ class _Doing:
             self._release(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
-                self._schedule.block(seal_name(self._work, spec), f"rank {spec.name} failed: {reason}")
+                self._schedule.block(name_join_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._let_go(step)
         self._schedule.ended(step)
         yield Event(step, "", "; ".join(filter(None, notes)))

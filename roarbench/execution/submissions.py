@@ -15,9 +15,9 @@ from roarbench.execution.progress import Stages
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.annotations import note_findings
-from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions import keep_entry
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate
 from roarbench.submissions.file import Submission, read_submission
 

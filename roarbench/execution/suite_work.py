@@ -12,16 +12,16 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_start
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
-from roarbench.plan.common_network import CommonNetwork, common_network
+from roarbench.plan.common_network import CommonNetwork, make_common_network
 from roarbench.plan.recipe import Recipe
-from roarbench.plan.run_keys import list_ranked_splits, reference_of
+from roarbench.plan.run_keys import list_ranked_splits, make_reference
 from roarbench.plan.runs import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.layout import Workspace
 from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.ranking_spec import RankingSpec, ranking_spec
+from roarbench.store.ranking_spec import RankingSpec, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
+from roarbench.store.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class SuiteWork:
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
         """Return under what identity the ranking of an estimator is stored that explains this reference."""
         images = self.images
-        return ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
+        return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def control_specs(self, unit: Unit) -> list[RankingSpec]:
         """Return the same for the controls that common networks meet."""
@@ -104,7 +104,7 @@ class SuiteWork:
     def common_network(self, run: Run) -> CommonNetwork:
         """Return the record of the network that scores a run, before it is tuned on the run's row."""
         cell = run.cell
-        return common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
+        return make_common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ReferenceModel:
     @property
     def reference(self) -> ReferenceSpec:
         """Return what fixes it."""
-        return reference_of(self.work.suite, self.work.images.fingerprint, self.number)
+        return make_reference(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:

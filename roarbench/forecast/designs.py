@@ -25,7 +25,7 @@ class Design(NamedTuple):
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
 
-def designs_for(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
+def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
     """Return the suite that this one shortens, and each step to this one, cumulative; nothing for any other suite.
 
     `rates` are this suite's; images of a recipe with other sizes take as much longer as they have more pixels. `wall`
@@ -41,7 +41,7 @@ def designs_for(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], fl
     return found
 
 
-def design_lines(designs: list[Design], device: str) -> Iterator[str]:
+def format_designs(designs: list[Design], device: str) -> Iterator[str]:
     """Yield a table of designs for a terminal, with a heading line; nothing where there is none."""
     if designs:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]

@@ -14,21 +14,21 @@ from torch.nn import functional as F
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
-from roarbench.devices import choose_precision, device, device_of, explain_no_compilation, keep_memory
+from roarbench.devices import choose_device, choose_precision, explain_no_compilation, find_device, keep_memory
 from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noise_draws
+from roarbench.estimators.noise import draw_normal_noise
 from roarbench.forecast.rates import EXPLAIN, PHOTO, TRAIN, Rates
-from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, images_at_once
+from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, count_training_batch
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.device_ranking import planes_of
+from roarbench.kernels.device_ranking import rank_to_planes
 from roarbench.kernels.fill import fill_features
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import tie_order
+from roarbench.kernels.ranking import draw_tie_order
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import Training, fit, use_training_kernels
 from roarbench.models.build import build
@@ -47,11 +47,11 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
 
     What is no part of the work is not timed; it is all that a suite may need if None.
     """
-    record, recipe, where = suite.dataset_record, suite.recipe_record, device()
+    record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     keep_memory()  # as workers do
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
-    batch = _count_affordable(TRAIN * flops, images_at_once(recipe, record.train_images), where)
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)
     explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
     n = max(batch, explained)
     inputs = draw_images(record.shape, n, where)
@@ -66,7 +66,7 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
-    ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
+    ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
     photo, scored = _photograph(record), count_scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
@@ -79,9 +79,10 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
         train=_train_seconds(replace(recipe, batch=batch), model, norm, record, flops) if trains else 0.0,
         predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
         / n,  # not filled up to a batch
-        explain=_time_call(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
-        draw=_time_call(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_time_call(lambda: planes_of(importance, lambda: ties, layout)) / explained,
+        explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
+        / explained,
+        draw=_time_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
+        rank=_time_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # timed by the clock
@@ -96,7 +97,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record
     All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
     half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
     """
-    where, sizes, batch = device_of(model), len(recipe.sides), recipe.batch
+    where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
     most = _STEPS[where.type]
     half = max(1, min(most, _count_affordable(TRAIN * flops, most * batch, where) // batch) // sizes)
     steps = 2 * half * sizes
@@ -123,9 +124,9 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     for name in dict.fromkeys(recipes):
         recipe, source = find_recipe(name), suite.network_source
-        batch = images_at_once(recipe, work.train if work else record.train_images)
-        inputs, generator = draw_images(record.shape, batch, device()), torch.Generator().manual_seed(0)
-        model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
+        batch = count_training_batch(recipe, work.train if work else record.train_images)
+        inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
+        model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
@@ -151,7 +152,7 @@ def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
     if not wanted:
         return 0.0
     work()
-    clock = _clock(device())
+    clock = _clock(choose_device())
     start = clock()
     work()
     return clock() - start
@@ -181,11 +182,11 @@ def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills or (work is not None and not work.images_filled):
         return 0.0
-    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=device())
+    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=choose_device())
     images = photo.expand(_FEW, -1, -1, -1)
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
-    gone = F.interpolate(squares, images.shape[2:]).to(device()) < 0.5
-    mean, ids = torch.full((record.channels,), 128.0, device=device()), torch.arange(_FEW)
+    gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
+    mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
     return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import StoreError
-from roarbench.forecast.designs import Design, design_lines, designs_for
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
+from roarbench.forecast.designs import Design, format_designs, list_designs
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, count_operations
 from roarbench.forecast.workload import PARTS, Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.available_inputs import find_made_inputs
-from roarbench.store.layout import Workspace
-from roarbench.text import duration, format_count, size
+from roarbench.store.workspace import Workspace
+from roarbench.text import format_bytes, format_count, format_duration
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
@@ -37,7 +37,7 @@ class Plan:
     @property
     def designs(self) -> list[Design]:
         """Return the longer suite that this one shortens, and each step to this one; empty for any other suite."""
-        return designs_for(self.suite, self.estimates[-1], self._wall_of)
+        return list_designs(self.suite, self.estimates[-1], self._wall_of)
 
     @property
     def _disk(self) -> int:
@@ -90,7 +90,8 @@ class Plan:
             (
                 f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
                 f"  time {self._clock(rates)}",
-                f"  {trained}; disk {size(self._disk)}, memory {size(work.memory)} a worker; more: plan",
+                f"  {trained}; disk {format_bytes(self._disk)}, "
+                f"memory {format_bytes(work.memory)} a worker; more: plan",
             )
         )
 
@@ -112,18 +113,18 @@ class Plan:
             yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
             yield f"  together {self._clock(rates)}"
-        disk = f"disk {size(self._disk)}"
+        disk = f"disk {format_bytes(self._disk)}"
         if work.extracted:
-            disk += f", {size(work.extracted)} of it for the removed features of each worker's training"
+            disk += f", {format_bytes(work.extracted)} of it for the removed features of each worker's training"
         if work.sealing:
-            disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"
-        rankings = f" and {size(work.planes)} a ranking in use" if work.planes else ""
-        shared = f"{size(work.images)} of images{rankings}, else read from disk each epoch"
-        yield f"  {disk}; memory {size(work.memory)} a worker, and for all of them {shared}"
+            disk += f", up to {format_bytes(work.disk + self.workers * work.sealing)} while rankings are joined"
+        rankings = f" and {format_bytes(work.planes)} a ranking in use" if work.planes else ""
+        shared = f"{format_bytes(work.images)} of images{rankings}, else read from disk each epoch"
+        yield f"  {disk}; memory {format_bytes(work.memory)} a worker, and for all of them {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
         gpus = self.estimates[-1].gpus
         device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-        yield from design_lines(self.designs, device)
+        yield from format_designs(self.designs, device)
 
     def _what(self, part: str) -> str:
         work = self.work
@@ -148,13 +149,13 @@ class Plan:
 
 
 def _duration(seconds: float | None) -> str:
-    return "not measured" if seconds is None else duration(seconds)
+    return "not measured" if seconds is None else format_duration(seconds)
 
 
 def _together(seconds: float) -> str:
     days = seconds / _DAY
     long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
-    return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
+    return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
 
 
 def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
@@ -173,7 +174,7 @@ def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) 
     there = sum(path.stat().st_size for path in parts)
     needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:
-        room = f"the plan needs {size(needed)} more, {size(free)} are free"
+        room = f"the plan needs {format_bytes(needed)} more, {format_bytes(free)} are free"
         raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")
 
 
@@ -192,6 +193,6 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
-    count = operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
+    count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, images_at_once
+from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, count_training_batch
 from roarbench.kernels.scoring import count_scored_at_once
 from roarbench.plan.suite import SuiteSpec
 
@@ -93,7 +93,7 @@ def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
-    together = images_at_once(recipe, record.train_images)
+    together = count_training_batch(recipe, record.train_images)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
@@ -108,7 +108,7 @@ def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
     )
 
 
-def operations(work: Work, flops: int, area: float = 1.0) -> float:
+def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
     """Return floating-point operations of all networks, each `flops` for a forward pass of one image at full size.
 
     Training images have the share `area` of its pixels in the mean.

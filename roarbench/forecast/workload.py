@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import EXPLAINED, job_group
+from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.kernels import input_cache
 from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout
 from roarbench.models import MODELS
-from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.plan.common_network import tuning_cost
+from roarbench.models.network_cost import NetworkCost, count_network_cost
+from roarbench.plan.common_network import count_tuning_epochs
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
-from roarbench.plan.run_keys import list_ranked_splits, list_stored_levels, reference_epochs
+from roarbench.plan.run_keys import count_reference_epochs, list_ranked_splits, list_stored_levels
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, inputs_of
+from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
@@ -79,7 +79,7 @@ def count_work(
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
     own = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
-    needed = inputs_of(suite, points)
+    needed = list_shared_inputs(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
@@ -95,12 +95,16 @@ def count_work(
         references=trainings - retrained,
         scorings=len(points) - own,
         images_decoded=images,
-        images_reference=reference * reference_epochs(suite) * train,
-        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * tuning_cost(recipe)) * train,
+        images_reference=reference * count_reference_epochs(suite) * train,
+        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * count_tuning_epochs(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
-        images_explained=sum(n * passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each),
-        copies_drawn=sum(n * copies(chain(*explained)) for n, explained, _ in parts),
-        images_submitted=sum(n * len(set(map(job_group, theirs))) for n, _, submitted in parts for theirs in submitted),
+        images_explained=sum(
+            n * count_passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each
+        ),
+        copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
+        images_submitted=sum(
+            n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
+        ),
         images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
         images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
@@ -126,11 +130,12 @@ def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
     return layout.planes * layout.width
 
 
-def copies(estimators: Iterable[Estimator]) -> int:
+def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image are drawn for the maps of these estimators, whatever they explain."""
     noisy = [e for e in estimators if e.shared and e.form in NOISY]
     samples = {
-        group: [int(e.value("samples")) for e in noisy if job_group(e) == group] for group in map(job_group, noisy)
+        group: [int(e.value("samples")) for e in noisy if find_job_group(e) == group]
+        for group in map(find_job_group, noisy)
     }
     return sum(map(max, samples.values()))
 
@@ -138,7 +143,7 @@ def copies(estimators: Iterable[Estimator]) -> int:
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     """Return what an image costs in the suite's network."""
     record = suite.dataset_record
-    return network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
+    return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def count_explained_at_once(suite: SuiteSpec) -> int:
@@ -152,7 +157,7 @@ def count_explained_at_once(suite: SuiteSpec) -> int:
     return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
 
-def images_at_once(recipe: Recipe, train: int) -> int:
+def count_training_batch(recipe: Recipe, train: int) -> int:
     """Return how many images go through a training network together."""
     return min(recipe.micro_batch or recipe.batch, train)
 
@@ -161,7 +166,7 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
-    step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
+    step = count_training_batch(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(count_explained_at_once(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = 0 if _streams(suite, train) else train * features // 8

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
-from roarbench import corners
+from roarbench import planted_corners
 from roarbench.devices import send_to_device
 from roarbench.plan.recipe import Augmentation
 
@@ -34,7 +34,7 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
         case Augmentation.FLIP:
             return flip(images, *drawn)
         case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
-            return shift(images, *drawn)
+            return shift_images(images, *drawn)
         case Augmentation.NOISE_FLIP:
             return flip(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
@@ -56,7 +56,7 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
         case Augmentation.SHIFT_FLIP:
             return draw_shifts(n, reach(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
-            return noise(shape, generator), draw_mirrored(n, generator)
+            return draw_noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
             return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
@@ -88,7 +88,7 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
     return total.reshape(n, channels, groups * kept, groups * kept).div_(4)
 
 
-def noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw normal noise, its standard deviation uniformly from [0, `NOISE`] for each image; it is not clipped.
 
     A network that never met noise does not recognise the noisy copies that SmoothGrad averages over.
@@ -112,7 +112,7 @@ def reach(height: int) -> int:
     return max(1, height // SHIFT)
 
 
-def shift(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
+def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
     """Return each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap.
 
     `moves` are pixels down and to the right, int64 (2, n, 1), less than the height and the width. `mirrored`, bool
@@ -168,8 +168,8 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
 
 def draw_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw classes for the corners of n images, int64 (n, 4); -1 in the corner of the generator's seed."""
-    drawn = torch.randint(CLASSES, (n, corners.CORNERS), generator=generator)
-    drawn[:, corners.find_own_corner(generator.initial_seed())] = -1
+    drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
+    drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
     return drawn
 
 
@@ -178,10 +178,10 @@ def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     size = images.shape[3]
     stamped, patterns = (
         images.clone(),
-        send_to_device(torch.from_numpy(corners.patterns(CLASSES, size)).float(), images.device),
+        send_to_device(torch.from_numpy(planted_corners.draw_class_patterns(CLASSES, size)).float(), images.device),
     )
-    for corner in range(corners.CORNERS):
-        chosen, (rows, columns) = classes[:, corner], corners.place(corner, size)
+    for corner in range(planted_corners.CORNERS):
+        chosen, (rows, columns) = classes[:, corner], planted_corners.locate_patch(corner, size)
         patches = patterns.index_select(0, chosen.clamp(min=0))
         there = (chosen >= 0)[:, None, None, None]
         stamped[:, :, rows, columns] = torch.where(there, patches, images[:, :, rows, columns])

@@ -122,7 +122,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     return removed
 
 
-def bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
+def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
     """Return the code of every feature's bin, uint8 (n, d), from `encode`'s planes; smaller is more important."""
     codes = np.zeros((len(planes), layout.features), np.uint8)
     for plane in range(layout.planes):

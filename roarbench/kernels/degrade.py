@@ -82,10 +82,10 @@ class DegradedImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        images = rows_of(self.pixels, index)
+        images = take_rows(self.pixels, index)
         if self.removed is None:
             return images.float()
-        return degrade(images, unpack(rows_of(self.removed, index), self.shape, self.unit), self.fill)
+        return degrade(images, unpack(take_rows(self.removed, index), self.shape, self.unit), self.fill)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RemovedMaps:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
-        removed = unpack(rows_of(self.removed, index), self.shape, self.unit)
+        removed = unpack(take_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
 
@@ -123,13 +123,13 @@ class RedrawnImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
-        images = rows_of(self.pixels, index)
+        images = take_rows(self.pixels, index)
         count, channels, height, width = images.shape
         shape = channels, height, width
         drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
         return degrade(images, send_to_device(expand_to_pixels(drawn, shape, self.unit), images.device), self.fill)
 
 
-def rows_of(data: Tensor, index: Tensor) -> Tensor:
+def take_rows(data: Tensor, index: Tensor) -> Tensor:
     """Return rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
     return data.index_select(0, send_to_device(index, data.device))

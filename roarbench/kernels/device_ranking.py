@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from roarbench.enums import Unit
 from roarbench.kernels.bit_planes import Keys, Layout, encode, encode_sorted, find_cut_ties, find_flips
-from roarbench.kernels.ranking import features, sort_bits, sort_keys
+from roarbench.kernels.ranking import arrange_features, sort_bits, sort_keys
 
 _ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
 _CHANNELS = 7  # up to which NumPy adds up one after the other, in whichever order the memory has them
@@ -28,7 +28,7 @@ class Ranked(NamedTuple):
     tied: list[float]  # for each map the share of its features that have its commonest value; one feature's if none tie
 
 
-def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
+def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
     """Rank a batch of maps, float (n, c, h, w) or (n, h, w): its bit-planes are those of `bit_planes.encode`.
 
     `ties` returns `ranking.tie_order` of the images, int32 (n, d), on the device of the maps; on a processor it is
@@ -42,7 +42,7 @@ def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) ->
         if bool(flat.isfinite().all()):
             common: Tensor = flat == flat.mode(1, keepdim=True).values
             return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
-    named = features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
+    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
     bits = sort_bits(named)
     ordered = np.sort(bits, axis=1)  # half as long as the keys with ties take, and most maps have no tie
     found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)

@@ -17,7 +17,7 @@ from torch import Tensor
 from roarbench.devices import send_to_device
 from roarbench.enums import Order, Unit
 from roarbench.kernels.bit_planes import Layout, find_removed_bits
-from roarbench.kernels.degrade import rows_of, unpack
+from roarbench.kernels.degrade import take_rows, unpack
 from roarbench.kernels.fill import replace_features
 
 
@@ -54,7 +54,7 @@ class ExchangedImages:
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
             packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
-        images = rows_of(self.pixels, index)
+        images = take_rows(self.pixels, index)
         removed = unpack(send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 

@@ -133,7 +133,7 @@ _FILLS: dict[str, _Fill] = {
 }
 
 
-def removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
     """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins, uint8 (n, d).
 
     The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replace_features`,

@@ -28,7 +28,7 @@ _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations by which pixels change places and nothing else
 
 
-def can_be_held(inputs: object) -> TypeGuard[Fixed]:
+def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
     """Return whether all inputs are the same at every reading, and few enough to be held."""
     return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= MOST
 

@@ -10,7 +10,7 @@ from roarbench.enums import Unit
 from roarbench.errors import RunError
 
 TIE_SEED = 0
-TIE_RULE = (  # part of what a stored ranking is: whoever changes `tie_order` changes this text
+TIE_RULE = (  # part of what a stored ranking is: whoever changes `draw_tie_order` changes this text
     "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
     "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
 )
@@ -20,7 +20,7 @@ TIE_RULE = (  # part of what a stored ranking is: whoever changes `tie_order` ch
 _TIE_STREAM = (0, 0, 0, 1)
 
 
-def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
+def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
     """Return the importance of every feature, float32 (n, d), one row for each image.
 
     Args:
@@ -62,7 +62,7 @@ def _sum_importance(importance: NDArray[np.floating], height: int, width: int, u
     return importance
 
 
-def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
+def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
     """Draw a random order of each image's features that decides between equal importances.
 
     Guided backprop has long runs of exact zeros; any fixed order, such as the raster's, would tell the network where

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import device_of, float32_layout
+from roarbench.devices import choose_float32_layout, find_device
 from roarbench.kernels.input_cache import Fixed
 from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, send_normalisation
 from roarbench.kernels.streaming import StreamedImages
@@ -42,9 +42,9 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
 
 def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
     """Return the logits of each of several networks on one device, as `predict` does; inputs are made once for all."""
-    device = device_of(networks[0].model)
+    device = find_device(networks[0].model)
     for network in networks:
-        network.model.to(memory_format=float32_layout(device)).eval()  # type: ignore[call-overload]
+        network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     scales = {norm: send_normalisation(norm, device) for _, norm in networks}
@@ -74,7 +74,7 @@ def _normalise_batches(
 
 
 def _scale(images: Tensor, scale: DeviceNormalisation) -> Tensor:
-    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=float32_layout(images.device))
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=choose_float32_layout(images.device))
 
 
 def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def superpixel_means(importance: NDArray[np.float32], labels: NDArray[np.uint16]) -> NDArray[np.float32]:
+def average_over_superpixels(importance: NDArray[np.float32], labels: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Give each pixel the mean importance of its superpixel, float32.
 
     The mean and not the sum, which squares of equal size may take: superpixels differ in size, and a sum would rank
@@ -20,7 +20,7 @@ def superpixel_means(importance: NDArray[np.float32], labels: NDArray[np.uint16]
     return means
 
 
-def superpixel_draws(importance: NDArray[np.float32], labels: NDArray[np.uint16]) -> NDArray[np.float32]:
+def number_superpixels(importance: NDArray[np.float32], labels: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Give each pixel the number of the first pixel of its superpixel, in the order of rows, float32.
 
     Random's numbers, drawn for each pixel, so become numbers drawn for each superpixel: any order is as likely as any
@@ -29,7 +29,7 @@ def superpixel_draws(importance: NDArray[np.float32], labels: NDArray[np.uint16]
     return np.take_along_axis(importance, _first_pixels(labels.reshape(importance.shape)), axis=1)
 
 
-def superpixel_ties(ties: NDArray[np.int32], labels: NDArray[np.uint16]) -> NDArray[np.int32]:
+def group_ties_by_superpixel(ties: NDArray[np.int32], labels: NDArray[np.uint16]) -> NDArray[np.int32]:
     """Return `ties`, of `ranking.tie_order`, as a random order in which the pixels of a superpixel stand together.
 
     Both are int32, a permutation of 0 … h w - 1 in every row.

@@ -16,25 +16,25 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from roarbench.devices import (
-    available_gpu_memory,
+    can_use_bf16,
     compile_network,
-    compiles,
-    device_of,
-    gpu_share,
+    count_available_gpu_bytes,
+    count_gpu_bytes,
+    find_device,
+    is_compilation_on,
     is_out_of_memory,
     send_to_device,
-    uses_bf16,
 )
 from roarbench.errors import Diverged, NoRoom
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.input_cache import MOVING, Held, can_be_held, move_images, pad_for_moves
+from roarbench.kernels.input_cache import MOVING, Held, is_cacheable, move_images, pad_for_moves
 from roarbench.kernels.inputs import Batches, Inputs, Normalisation, scale_images, send_normalisation
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.weight_gradients import RightGradients
-from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
-from roarbench.text import size
+from roarbench.plan.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
+from roarbench.text import format_bytes
 from roarbench.workers.stopping import ENDED, asked, defer_stop
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
@@ -77,7 +77,7 @@ def fit(
     training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
-    look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
+    look_every = 1 if find_device(model).type == "cpu" else _LOOK_EVERY
     with defer_stop(), use_training_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
@@ -116,12 +116,12 @@ class Training:
     ) -> None:
         self._inputs, self._recipe, self._seed = inputs, recipe, seed
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-        self._device = device_of(model)
+        self._device = find_device(model)
         self._gpu = self._device.type == "cuda"
-        self._bf16 = uses_bf16(recipe.precision, self._device)
+        self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = compile_network(model) if self._gpu and compiles() else model
+        self._forward = compile_network(model) if self._gpu and is_compilation_on() else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
@@ -162,18 +162,18 @@ class Training:
         return found
 
     def _halve(self, error: RuntimeError) -> None:
-        if available_gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
+        if count_available_gpu_bytes() < _OURS * count_gpu_bytes():  # others hold it, and may give it back
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:
             why = "; batch norm allows no smaller parts" if normed else ""
-            seen = f"a step of {self.at_once} images takes more than {size(gpu_share())} of GPU memory"
+            seen = f"a step of {self.at_once} images takes more than {format_bytes(count_gpu_bytes())} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
         self.at_once //= 2
 
     def _do_step(self) -> None:
         for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate(self._recipe, self.step, self._steps_per_epoch)
+            group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
         parts = self._parts(self._next_batch())
         self._optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers that draw have no other generator than the global one
@@ -288,16 +288,16 @@ class Training:
         return shrink(degraded, self._side(degraded.shape[3]))
 
     def _side(self, full: int) -> int:
-        return side(self._recipe, self.step, self.steps, full)
+        return compute_image_side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
-        if not can_be_held(inputs):
+        if not is_cacheable(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Group parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
     parameters = list(model.parameters())
     return [
@@ -307,7 +307,7 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    groups = decay_groups(model, recipe.weight_decay)
+    groups = group_by_weight_decay(model, recipe.weight_decay)
     if recipe.optimiser is Optimiser.ADAMW:
         return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True)
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

@@ -11,12 +11,12 @@ class NetworkRecord(NamedTuple):
 
 
 MODELS = {
-    "resnet8": NetworkRecord("small.resnet8"),
-    "resnet-quick": NetworkRecord("small.resnet_quick"),
-    "resnet-planted": NetworkRecord("small.resnet_planted"),
-    "resnet18": NetworkRecord("large.resnet18"),
-    "resnet50": NetworkRecord("large.resnet50"),
-    "vit-quick": NetworkRecord("modern.small_vit", drawn=True),
-    "convnext-quick": NetworkRecord("modern.small_convnext", drawn=True),
-    "mlp": NetworkRecord("small.multilayer_perceptron", drawn=True),
+    "resnet8": NetworkRecord("small_networks.resnet8"),
+    "resnet-quick": NetworkRecord("small_networks.resnet_quick"),
+    "resnet-planted": NetworkRecord("small_networks.resnet_planted"),
+    "resnet18": NetworkRecord("torchvision_resnets.resnet18"),
+    "resnet50": NetworkRecord("torchvision_resnets.resnet50"),
+    "vit-quick": NetworkRecord("vit_and_convnext.small_vit", drawn=True),
+    "convnext-quick": NetworkRecord("vit_and_convnext.small_convnext", drawn=True),
+    "mlp": NetworkRecord("small_networks.multilayer_perceptron", drawn=True),
 }

@@ -88,6 +88,6 @@ def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.
         file, _, function = MODELS[name].maker.partition(".")
         made: nn.Module = getattr(import_module(f"roarbench.models.{file}"), function)(classes, channels, size)
         return made
-    from roarbench.models import external  # what they need takes seconds to import
+    from roarbench.models import external_networks  # what they need takes seconds to import
 
-    return external.make(name, source, classes, channels, size)
+    return external_networks.make(name, source, classes, channels, size)

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from roarbench.devices import is_out_of_memory
 from roarbench.errors import CallerError
-from roarbench.models.outputs import logits_of
-from roarbench.text import one_line
+from roarbench.models.outputs import read_logits
+from roarbench.text import fit_on_one_line
 from roarbench.workers.stopping import forbid_exit
 
 _NETWORK = "the network"
@@ -75,11 +75,11 @@ def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tenso
     shape = " x ".join(map(str, images.shape))
     try:
         with forbid_exit():
-            logits: Any = logits_of(model(images))
+            logits: Any = read_logits(model(images))
     except Exception as error:  # of whoever wrote it
         if is_out_of_memory(error):
             raise
-        seen = one_line(f"{type(error).__name__}: {error}", 160)
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(f"{name} cannot take images of shape {shape} ({seen})") from error
     n = len(images)
     if not isinstance(logits, Tensor):

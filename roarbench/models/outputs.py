@@ -8,7 +8,7 @@ from torch import Tensor, nn
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer, which no training changes
 
 
-def logits_of(output: Any) -> Any:
+def read_logits(output: Any) -> Any:
     """Return the logits of an output: `output.logits`, as Hugging Face's classifiers have it, or the output itself."""
     return getattr(output, "logits", output)
 
@@ -20,7 +20,7 @@ def return_logits(model: nn.Module) -> None:
 
 
 def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
-    return logits_of(output)
+    return read_logits(output)
 
 
 class LogitsAlone(nn.Module):
@@ -32,11 +32,11 @@ class LogitsAlone(nn.Module):
 
     def forward(self, images: Tensor) -> Any:
         """Return logits, (n, classes)."""
-        return logits_of(self.model(images))
+        return read_logits(self.model(images))
 
 
 @torch.no_grad()
-def with_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
+def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
     """Return a network that returns logits, in place of one whose output has `logits`; else the same.
 
     The network is in eval mode and left as it is; images that it takes are (n, c, h, w).
@@ -45,7 +45,7 @@ def with_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
         output = model(images.clone())
     except Exception:  # `checks.check_network` says which
         return model
-    return model if logits_of(output) is output else LogitsAlone(model).eval()
+    return model if read_logits(output) is output else LogitsAlone(model).eval()
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ resnet = _import("torchvision.models.resnet")
 
 def find_weights(network: str, weights: str) -> Any:
     """Return weights of a network, as torchvision calls both; UnknownName where there are none."""
-    models = torchvision_models()
+    models = import_torchvision_models()
     try:
         known = models.get_model_weights(network)
     except ValueError:
@@ -45,6 +45,6 @@ def find_weights(network: str, weights: str) -> Any:
     return known[weights]
 
 
-def torchvision_models() -> ModuleType:
+def import_torchvision_models() -> ModuleType:
     """Return torchvision's package of classification networks, which takes longer to import than `resnet` alone."""
     return _import("torchvision.models")

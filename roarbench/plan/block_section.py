@@ -11,7 +11,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.controls import list_controls
 from roarbench.plan.runs import check_fill, find_fill, find_protocol
-from roarbench.plan.suite import Block, controls_on
+from roarbench.plan.suite import Block, list_allowed_controls
 from roarbench.plan.toml_table import TomlTable
 
 MOST = 1000  # seeds and references
@@ -26,7 +26,7 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     everywhere, unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.section("lists"), dataset)
-    usual = controls_on(dataset) if top.flag("add_controls", True) else ()
+    usual = list_allowed_controls(dataset) if top.flag("add_controls", True) else ()
     tables = top.sections("block", _SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, usual))
     _check_random(top, blocks)

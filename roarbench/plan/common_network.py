@@ -9,7 +9,7 @@ from functools import cache
 
 from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import Keyed, fingerprint, record
+from roarbench.identity import Keyed, hash_value, record
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -36,7 +36,7 @@ class CommonNetwork(Keyed):
     fill: str = "mean"
 
 
-def common_network(
+def make_common_network(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetwork:
     """Return the network that scores the rows of a suite in one order, unit, fill and seed."""
@@ -52,12 +52,12 @@ def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
 @cache
 def _tuning(recipe: str, masks: Split) -> str:
     tuning = record(make_tuning_recipe(find_recipe(recipe)))
-    return fingerprint(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
+    return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
 def make_tuned_key(common: str, rankings: str) -> str:
     """Return the key of the common network of this key, tuned on the rankings of this checksum."""
-    return fingerprint({"common": common, "rankings": rankings})
+    return hash_value({"common": common, "rankings": rankings})
 
 
 def make_tuning_recipe(recipe: Recipe) -> Recipe:
@@ -74,7 +74,7 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
     )
 
 
-def tuning_cost(recipe: Recipe) -> float:
+def count_tuning_epochs(recipe: Recipe) -> float:
     """Return how many epochs of a training by this recipe take as long as the tuning of a network, at full size."""
     tuning = make_tuning_recipe(recipe)
     return tuning.epochs * tuning.area / recipe.area

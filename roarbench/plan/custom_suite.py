@@ -13,7 +13,7 @@ from roarbench.datasets.resizing import check_resizing
 from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import check_record, fingerprint, record
+from roarbench.identity import check_record, hash_value, record
 from roarbench.plan.block_section import MOST
 from roarbench.plan.network_section import DIGITS
 from roarbench.plan.recipes import find_recipe
@@ -30,7 +30,7 @@ def make_own_suite(made: SuiteSpec) -> SuiteSpec:
     Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
     CallerError where one of its names could lead out of a folder, or a value is not of its kind.
     """
-    suite = replace(made, version=fingerprint(_computed(made))[:DIGITS])
+    suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
     try:
         check_record(suite)
     except ValueError as error:
@@ -38,10 +38,10 @@ def make_own_suite(made: SuiteSpec) -> SuiteSpec:
     return suite
 
 
-def name_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
+def rename_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
     """Return the record of somebody's own data set with the hash of what it says in its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
-    return replace(found, name=f"{name}-{fingerprint(record(plain))[:DIGITS]}")
+    return replace(found, name=f"{name}-{hash_value(record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
@@ -59,14 +59,14 @@ def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
     return replace(suite, own=replace(suite.own, left_out=left), blocks=tuple(b for b in blocks if b.estimators))
 
 
-def suite_record(suite: SuiteSpec) -> dict[str, Any]:
+def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return one's own suite as plain JSON values, without the place of its data on this machine."""
     assert suite.own is not None, "the others are in the table"
     return {"name": suite.name, "about": suite.about, **_computed(suite), "left_out": dict(suite.own.left_out)}
 
 
-def suite_of(values: Mapping[str, Any]) -> SuiteSpec:
-    """Return the suite that `suite_record` was made of."""
+def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
+    """Return the suite that `write_suite_record` was made of."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     networks = tuple(_network(each) for each in values.get("networks", ()))
@@ -141,7 +141,7 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
         check_resizing(found.resize, found.size, found.interpolation)
     if found.mean or found.std:
         read_moments(found.mean, found.std, 255, found.channels, found.name)
-    if name_dataset(found.name.rpartition("-")[0], found).name != found.name:
+    if rename_dataset(found.name.rpartition("-")[0], found).name != found.name:
         raise ValueError(f"{found.name} is not called by the hash of what it says")
     return found
 

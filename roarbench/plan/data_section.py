@@ -7,7 +7,7 @@ from pathlib import Path
 from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecord, make_own_record
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.sources import count_images
-from roarbench.plan.custom_suite import name_dataset
+from roarbench.plan.custom_suite import rename_dataset
 from roarbench.plan.preprocessing import read_preprocessing
 from roarbench.plan.toml_table import TomlTable
 
@@ -39,7 +39,7 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     record = read(section, base, record)
     section.close()
     with section.naming():
-        return name_dataset(record.name, count_images(record) if record.own else record)
+        return rename_dataset(record.name, count_images(record) if record.own else record)
 
 
 def _pixels(section: TomlTable) -> DatasetRecord:

@@ -6,7 +6,7 @@ from roarbench.enums import FEWEST_NETWORKS
 from roarbench.errors import CallerError
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import set_explained_weights
-from roarbench.plan.weights import PUBLISHED, title
+from roarbench.plan.weights import PUBLISHED, make_weights_title
 
 
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
@@ -26,7 +26,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
     names: dict[str, str] = {}
     for reference in references:
         begun = [one for one in known if one.startswith(reference)] if "@" in reference else []
-        given = begun[0] if len(begun) == 1 else title(reference)
+        given = begun[0] if len(begun) == 1 else make_weights_title(reference)
         if given in names:
             same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
             raise CallerError(f"--reference {reference} {same}; name each network once")

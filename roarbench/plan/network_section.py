@@ -8,7 +8,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.models import MODELS
 from roarbench.plan.suite import GivenNetwork
 from roarbench.plan.toml_table import TomlTable
-from roarbench.plan.weights import PUBLISHED, title
+from roarbench.plan.weights import PUBLISHED, make_weights_title
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
@@ -41,7 +41,7 @@ def _given_network(text: str, base: Path) -> GivenNetwork:
     file = str(base / weights)
     if not Path(file).is_file():
         raise CallerError(f"networks has '{text}', and {weights} is no file; write NETWORK@FILE")
-    return GivenNetwork(model, title(file), source, file)
+    return GivenNetwork(model, make_weights_title(file), source, file)
 
 
 def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
@@ -92,4 +92,4 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
                 raise UnknownName("reference", name, PUBLISHED)
     if names and "networks" in top:
         raise top.wrong("has networks and explains; leave one of them out")
-    return tuple(map(title, names))
+    return tuple(map(make_weights_title, names))

@@ -10,10 +10,10 @@ from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite_file import slug
+from roarbench.plan.suite_file import make_suite_name
 from roarbench.plan.suites import SUITES
-from roarbench.plan.toml_table import toml
-from roarbench.text import one_line
+from roarbench.plan.toml_table import format_toml
+from roarbench.text import fit_on_one_line
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
 _SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
@@ -40,22 +40,26 @@ def write_suite(
         tune: Finds a recipe that trains the network: from the text and its path to the text that is written.
     """
     record = infer_dataset(folder, say)
-    name = slug(record.name)
+    name = make_suite_name(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
     place = os.path.relpath(record.folder, Path.cwd())
     if not record.folder.isprintable():
-        raise CallerError(f"the path {one_line(record.folder)} has letters that cannot be printed; rename the folder")
-    text = suite_text(name, record, place)
+        raise CallerError(
+            f"the path {fit_on_one_line(record.folder)} has letters that cannot be printed; rename the folder"
+        )
+    text = write_suite_text(name, record, place)
     if network:
-        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {toml(network)}", text, flags=re.MULTILINE)
+        text = re.sub(
+            r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {format_toml(network)}", text, flags=re.MULTILINE
+        )
     if not path.exists():
         text = tune(text, path)
     write_new(path, lambda place: place.write_text(text, "utf-8"))
     return path
 
 
-def suite_text(name: str, record: DatasetRecord, place: str) -> str:
+def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
     """Return the text of a suite's file, with the path of the images from where it lies."""
     text = (_on_rows if record.tabular else _on_images)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
@@ -65,13 +69,13 @@ def suite_text(name: str, record: DatasetRecord, place: str) -> str:
 
 def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
+    lines = zip(write_recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (
         f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
     )
     return f"""\
-name = {toml(name)}  # the suite's name; its version is a hash of what is computed
+name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
 seeds = 3  # trainings per point; each uses the rankings of its own reference
@@ -104,16 +108,16 @@ levels = [0.9]  # in place of those above: a network is trained for each row, le
 
 
 def _ids(*names: str) -> str:
-    return ", ".join(map(toml, names))
+    return ", ".join(map(format_toml, names))
 
 
 def _where(record: DatasetRecord, place: str) -> str:
     if record.own == FOLDERS:
-        return f"images = {toml(place)}  # one folder per class; relative to this file"
+        return f"images = {format_toml(place)}  # one folder per class; relative to this file"
     return f"""\
-parquet = {toml(place)}  # parquet files of images and labels; relative to this file
-image_column = {toml(record.image_column)}  # the images, as the bytes of their files
-label_column = {toml(record.label_column)}  # the classes, as numbers from 0 on or as words"""
+parquet = {format_toml(place)}  # parquet files of images and labels; relative to this file
+image_column = {format_toml(record.image_column)}  # the images, as the bytes of their files
+label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 on or as words"""
 
 
 def _split(record: DatasetRecord) -> str:
@@ -123,8 +127,8 @@ test_share = {record.share:g}  # of each class is drawn for testing, since there
 seed = 0  # for that draw"""
     what = "folder" if record.own == FOLDERS else "split"
     return f"""\
-train = {toml(record.train_split)}  # the {what} of the training images
-test = {toml(record.test_split)}  # the {what} of the test images"""
+train = {format_toml(record.train_split)}  # the {what} of the training images
+test = {format_toml(record.test_split)}  # the {what} of the test images"""
 
 
 _RECIPE = (  # what the lines of a recipe say
@@ -137,7 +141,7 @@ _RECIPE = (  # what the lines of a recipe say
 )
 
 
-def recipe_lines(images: int) -> tuple[str, ...]:
+def write_recipe_lines(images: int) -> tuple[str, ...]:
     """Return the lines of a recipe that suits so many training images."""
     few = images < _FEW
     epochs = min(40, max(int(BASE.epochs), round(_SEEN / images)))
@@ -158,11 +162,13 @@ def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
     asked = _ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
-        classes += f"\ncolumns = {toml(record.columns)}  # the features; text, gaps and row numbers were left out"
+        classes += (
+            f"\ncolumns = {format_toml(record.columns)}  # the features; text, gaps and row numbers were left out"
+        )
     else:
         classes += "; every other column is a feature"
     return f"""\
-name = {toml(name)}  # the suite's name; its version is a hash of what is computed
+name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [{asked}]
@@ -172,8 +178,8 @@ seeds = {many}  # trainings per point; each uses the rankings of its own referen
 references = {many}  # explained networks: many show how much networks differ
 
 [data]
-table = {toml(place)}  # a parquet or CSV file, relative to this file
-label_column = {toml(record.label_column)}  # {classes}
+table = {format_toml(place)}  # a parquet or CSV file, relative to this file
+label_column = {format_toml(record.label_column)}  # {classes}
 test_share = {record.share:g}  # of each class is drawn for testing
 seed = 0  # for that draw
 

@@ -61,10 +61,10 @@ def select(
 def describe(point: Point, suite: SuiteSpec | None = None) -> str:
     """Describe one run in a few words, the suite's where it is known which one asks."""
     cell = point.cell
-    return f"{protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+    return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
-def protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
+def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     """Return the name of the protocol that a cell belongs to: the first one by which the suite has it, if any.
 
     Protocols that answer each image twice have cells of another one; without a suite it is the other one's name.

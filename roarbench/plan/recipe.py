@@ -76,7 +76,7 @@ class Recipe:
         return f"{self.name}@{self.version}{self.changes}"
 
 
-def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
+def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
     """Return the learning rate of a step, counted from 0; an epoch need not be a whole number of steps."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
@@ -86,6 +86,6 @@ def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
     return recipe.peak * next((factor for start, factor in DECAY_STEPS if epoch >= start), 1.0)
 
 
-def side(recipe: Recipe, step: int, steps: int, full: int) -> int:
+def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
     """Return the side, in pixels, of the training images of a step, counted from 0, where it is `full` at full size."""
     return round(full * recipe.sides[step * len(recipe.sides) // steps])

@@ -6,7 +6,7 @@ from functools import lru_cache
 from roarbench.enums import PAPER_LEVELS, Making, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.plan.common_network import common_network
+from roarbench.plan.common_network import make_common_network
 from roarbench.plan.points import Point, expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run
@@ -14,14 +14,14 @@ from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 from roarbench.protocols.unretrained import MORF
 
 
-def reference_of(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
+def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.network_of(number)
     return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
 
 
-def reference_epochs(suite: SuiteSpec) -> float:
+def count_reference_epochs(suite: SuiteSpec) -> float:
     """Return passes over the training images of the reference's training; 0 where its weights are given."""
     return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 
@@ -29,8 +29,8 @@ def reference_epochs(suite: SuiteSpec) -> float:
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
     """Give a planned point the fingerprints that make it a run."""
     cell, number = point.cell, suite.explained(point.cell, point.seed)
-    reference = reference_of(suite, data, number)
-    explained, estimator = needs_reference(cell), cell.estimator_record
+    reference = make_reference(suite, data, number)
+    explained, estimator = depends_on_reference(cell), cell.estimator_record
     return Run(
         cell=cell,
         seed=point.seed,
@@ -46,33 +46,33 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
 
 
 @lru_cache(32)  # a store is asked for the same ones again and again
-def runs_of(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
+def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
     """Return every planned run of a suite on the data of this fingerprint."""
     return {point: build_run(suite, point, data, limit) for point in expand_points(suite)}
 
 
 @lru_cache(32)
-def keys_of(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
+def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
     """Return the key of every planned run of a suite on the data of this fingerprint."""
-    return {point: run.key for point, run in runs_of(suite, data, limit).items()}
+    return {point: run.key for point, run in list_runs(suite, data, limit).items()}
 
 
 def find_scored_network(suite: SuiteSpec, point: Point, data: str) -> str:
     """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
     cell, number = point.cell, suite.scored(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
-        return common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
+        return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
     other = not cell.retrain.trains and number != suite.explained(cell, point.seed)
-    return reference_of(suite, data, number).key if other else ""
+    return make_reference(suite, data, number).key if other else ""
 
 
-def needs_reference(cell: Cell) -> bool:
+def depends_on_reference(cell: Cell) -> bool:
     """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
     estimator = cell.estimator_record
     return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
 
 
-def reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
+def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
     """Return each reference on untouched images: how good it is. A suite without such scoring has it beside."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = REPLICATION * suite.replication
@@ -81,7 +81,7 @@ def reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
 
 def has_explained_model(suite: SuiteSpec) -> bool:
     """Return whether any of a suite's outcomes depends on its reference, or one was given."""
-    return bool(suite.given) or any(needs_reference(point.cell) for point in expand_points(suite))
+    return bool(suite.given) or any(depends_on_reference(point.cell) for point in expand_points(suite))
 
 
 def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
@@ -117,7 +117,7 @@ def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
 
 
-def family_splits(suite: SuiteSpec) -> tuple[Split, ...]:
+def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
     """Return whose images are ranked by the controls that common networks meet: all, where there are such networks."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)

@@ -13,7 +13,7 @@ from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, Score
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, fingerprint, record
+from roarbench.identity import Keyed, hash_value, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
@@ -78,7 +78,7 @@ class Run:
     @cached_property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
+        return hash_value(record(self))
 
     @property
     def recipe_record(self) -> Recipe:

@@ -7,7 +7,7 @@ from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.points import Point
-from roarbench.plan.run_keys import needs_reference, ranks_only_test_images
+from roarbench.plan.run_keys import depends_on_reference, ranks_only_test_images
 from roarbench.plan.suite import SuiteSpec
 
 
@@ -39,12 +39,12 @@ class SharedInputs(NamedTuple):
     tuned: Set[tuple[Common, RankedSplit]] = frozenset()
 
 
-def inputs_of(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
+def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
     """Return what these points rest on."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):
-        if needs_reference(cell):
+        if depends_on_reference(cell):
             references.add(suite.scored(cell, seed))
         rows = []
         if row := cell.ranked_by:

@@ -202,7 +202,7 @@ class SuiteSpec:
     @property
     def controls(self) -> tuple[str, ...]:
         """Return the controls that its images allow."""
-        return controls_on(self.dataset_record)
+        return list_allowed_controls(self.dataset_record)
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -222,7 +222,7 @@ class SuiteSpec:
         return find_recipe(self.recipe)
 
 
-def controls_on(record: DatasetRecord) -> tuple[str, ...]:
+def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that the images of a data set allow: Random alone where they are rows of a table."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
 

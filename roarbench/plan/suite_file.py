@@ -48,12 +48,13 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
 def _check_name(top: TomlTable, name: str) -> None:
     if not NAME.fullmatch(name):
         raise top.wrong(
-            f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; write name = \"{slug(name)}\""
+            f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; "
+            f'write name = "{make_suite_name(name)}"'
         )
     if name in SUITES:
         raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
 
 
-def slug(text: str) -> str:
+def make_suite_name(text: str) -> str:
     """Return the name of a suite that is nearest to a text."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"

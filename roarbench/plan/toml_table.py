@@ -11,7 +11,7 @@ from typing import Any
 from roarbench.errors import CallerError, Hint, UnknownName
 
 
-def toml(value: object) -> str:
+def format_toml(value: object) -> str:
     """Write a text, a number (also of NumPy) or a list of them: JSON's texts are TOML's but for the character DEL."""
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.files import sha256
+from roarbench.files import compute_sha256
 
 
 class Published(NamedTuple):
@@ -22,16 +22,16 @@ PUBLISHED = {
 }
 
 
-def title(reference: str) -> str:
+def make_weights_title(reference: str) -> str:
     """Return `NAME@CHECKSUM` of a file, or of one of `PUBLISHED`: what a suite and its runs call the weights.
 
     A file that is one of those has its name; CallerError where there is neither.
     """
     if reference in PUBLISHED:
-        return f"{reference}@{checksum_start(reference)}"
+        return f"{reference}@{find_checksum_start(reference)}"
     path = Path(reference)
     try:
-        checksum = sha256(path) if path.is_file() else ""
+        checksum = compute_sha256(path) if path.is_file() else ""
     except OSError as error:  # no right to read it, or a name that no file can have
         seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
         raise CallerError(f"{seen}; write a file of weights") from None
@@ -41,10 +41,11 @@ def title(reference: str) -> str:
         names = ", ".join(PUBLISHED)
         raise CallerError(f"--reference {reference} is not a file; write a file of weights, or one of {names}")
     return next(
-        (title(name) for name in PUBLISHED if checksum.startswith(checksum_start(name))), f"file@{checksum[:32]}"
+        (make_weights_title(name) for name in PUBLISHED if checksum.startswith(find_checksum_start(name))),
+        f"file@{checksum[:32]}",
     )
 
 
-def checksum_start(name: str) -> str:
+def find_checksum_start(name: str) -> str:
     """Return the first digits of the SHA-256 of published weights."""
     return Path(PUBLISHED[name].file).stem.rpartition("-")[2]

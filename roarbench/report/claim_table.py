@@ -4,10 +4,20 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from roarbench.analysis.claims import CLAIMS, HALF, RANDOM_UNRETRAINED, Claim, Finding, Holds, Pair, Tables, curve_gain
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.own_network import kept_predictions
-from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
+from roarbench.analysis.claims import (
+    CLAIMS,
+    HALF,
+    RANDOM_UNRETRAINED,
+    Claim,
+    Finding,
+    Holds,
+    Pair,
+    Tables,
+    compute_curve_gain,
+)
+from roarbench.analysis.own_network_results import load_kept_predictions
+from roarbench.analysis.paper_curves import UNRETRAINED, read_hooker2019
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.plan.runs import CLEAN
@@ -18,7 +28,7 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
-from roarbench.stats.own_network import own_network_gain
+from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.stats.verdicts import Verdict, compare
 
 
@@ -49,7 +59,7 @@ class Measure(NamedTuple):
     draws: Callable[[str, float], Sample | None]
 
 
-def roar_measure(evidence: Evidence) -> Measure:
+def measure_roar(evidence: Evidence) -> Measure:
     """Return accuracies under ROAR, and those without retraining."""
     roar = evidence.roar
 
@@ -66,12 +76,12 @@ def roar_measure(evidence: Evidence) -> Measure:
     return Measure(compute_tables(evidence.suite_results, evidence.unit), drawn)
 
 
-def own_network_measure(evidence: Evidence) -> Measure:
+def measure_own_network(evidence: Evidence) -> Measure:
     """Return own-network gains of complete rows with the other sign, as lower accuracies are better; none at chance."""
     results = evidence.suite_results
-    levels, kept = kept_predictions(results, OWN_NETWORK, evidence.unit)
+    levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
     gains = {
-        name: own_network_gain(each.answers, OWN_NETWORK.order, evidence.bootstrap)
+        name: compute_own_network_gain(each.answers, OWN_NETWORK.order, evidence.bootstrap)
         for name, each in ({} if results.at_chance else kept).items()
     }
     drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
@@ -83,23 +93,23 @@ def own_network_measure(evidence: Evidence) -> Measure:
     )
 
 
-def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
+def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours.
 
     `ours` is by ROAR; `own_network` is there where the suite has own-network gain.
     """
-    published = Tables(hooker2019(Order.MORF), UNRETRAINED)
+    published = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
         {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
         for each in CLAIMS
     ]
     if not evidence:
         return records
-    measures = {"ours": roar_measure(evidence)}
+    measures = {"ours": measure_roar(evidence)}
     if evidence.suite_results.levels(OWN_NETWORK, evidence.unit):
-        measures["own_network"] = own_network_measure(evidence)
+        measures["own_network"] = measure_own_network(evidence)
     for name, measure in measures.items():
-        clear = significant_pairs(measure)
+        clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
             record[name] = _tested(claim, measure, clear, asked=name == "ours" or claim.by_networks)
     return records
@@ -111,7 +121,7 @@ def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> di
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_settled_cells(claim, measure, clear)}
 
 
-def results_context(evidence: Evidence) -> dict[str, Any]:
+def describe_results(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, the images and the reference that our numbers are of."""
     suite_results = evidence.suite_results
     return {
@@ -125,7 +135,7 @@ def results_context(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def results_title(evidence: Evidence) -> str:
+def make_results_title(evidence: Evidence) -> str:
     """Return what our numbers are of, and what nobody may overlook: one network for all, or networks at chance."""
     suite_results = evidence.suite_results
     title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
@@ -143,7 +153,7 @@ def count_settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dic
     return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
 
 
-def significant_pairs(measure: Measure) -> set[Pair]:
+def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
     """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
@@ -155,11 +165,11 @@ def _difference(measure: Measure, pair: Pair) -> Sample | None:
     return one.minus(other) if one and other else None
 
 
-def gain_records() -> list[dict[str, Any]]:
+def list_paper_gains() -> list[dict[str, Any]]:
     """Return the gains of all published rankings in accuracy points, best first on each data set."""
     rows = []
-    for dataset, curves in hooker2019(Order.MORF).items():
-        gains = {name: curve_gain(curve, curves["random"]) for name, curve in curves.items()}
+    for dataset, curves in read_hooker2019(Order.MORF).items():
+        gains = {name: compute_curve_gain(curve, curves["random"]) for name, curve in curves.items()}
         known = {name: value for name, value in gains.items() if value is not None}
         rows += [
             {"dataset": dataset, "estimator": name, "gain": round(known[name], 2)}
@@ -168,8 +178,8 @@ def gain_records() -> list[dict[str, Any]]:
     return rows
 
 
-def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
-    """Return the claims of `claim_records` for a terminal, each with a line for every table."""
+def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
+    """Return the claims of `list_claims` for a terminal, each with a line for every table."""
     lines = [f"ours: {ours}"] if ours else []
     said = {"published": "published", "ours": "ours", "own_network": "own-network"}
     width = max((len(words) for name, words in said.items() if any(name in row for row in records)), default=0)
@@ -189,7 +199,7 @@ def _words(record: dict[str, Any]) -> str:
     return f"{words}; significantly (adjusted for all cells): {settled['agree']} for it, {settled['differ']} against"
 
 
-def gains_text(records: list[dict[str, Any]]) -> str:
+def format_paper_gains(records: list[dict[str, Any]]) -> str:
     """Return the published gains for a terminal, one line for each data set."""
     by_dataset: dict[str, list[str]] = {}
     for row in records:

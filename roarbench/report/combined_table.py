@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
@@ -14,13 +14,13 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.table import SuiteTable, first_unit, make_table, suite_table
-from roarbench.report.table_notes import faults_of, remarks
+from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table_notes import list_faults, write_remarks
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, SAME, interval
+from roarbench.text import MISSING, SAME, format_interval
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "Random", "own-network gain", "explains?")
 NOT_RUN = "not run"  # the suite does not ask for it; a dash is a result that is missing
@@ -96,7 +96,7 @@ class TwoQuestions:
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Return all about the numbers of both tables."""
-        remarked = (f"{table.caption}. {remarks(table)}" for table in (self.roar, self.own))
+        remarked = (f"{table.caption}. {write_remarks(table)}" for table in (self.roar, self.own))
         return (*self._gains, "Rows by own-network gain, which all have; then the controls by ROAR gain.", *remarked)
 
     @property
@@ -109,7 +109,9 @@ class TwoQuestions:
 
     @property
     def _faults(self) -> list[str]:
-        return [f"{table.board.protocol.title}: {line}" for table in (self.roar, self.own) for line in faults_of(table)]
+        return [
+            f"{table.board.protocol.title}: {line}" for table in (self.roar, self.own) for line in list_faults(table)
+        ]
 
     @property
     def _certainty(self) -> str:
@@ -124,19 +126,19 @@ def _roar_cells(row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.estimator == RANDOM:
-        return interval((row.gain.value, None, None)), "control"
+        return format_interval((row.gain.value, None, None)), "control"
     verdict = MISSING if row.random is None else row.random.verdict.replace(Verdict.SAME, SAME)
-    return interval(row.gain), verdict
+    return format_interval(row.gain), verdict
 
 
 def _own_cells(row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.network is None:
-        return interval(row.gain), MISSING
+        return format_interval(row.gain), MISSING
     if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
         return str(row.network.verdict), ""
-    return interval(row.gain), _SHORT[row.network.verdict]
+    return format_interval(row.gain), _SHORT[row.network.verdict]
 
 
 def asks_two_questions(suite: SuiteSpec) -> bool:
@@ -144,7 +146,7 @@ def asks_two_questions(suite: SuiteSpec) -> bool:
     return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
 
-def two_questions(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
+def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
     """Read both tables; CallerError where neither of them has any of these rows."""
     named = results.suite.estimators if rows is None else rows
     tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
@@ -157,13 +159,13 @@ def two_questions(results: SuiteResults, rows: Sequence[str] | None = None) -> T
 
 def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
     """Return one of the tables, which may lack all of these rows."""
-    table = make_table(Evidence(results, first_unit(results.suite, protocol), Bootstrap()), protocol, rows)
+    table = make_table(Evidence(results, find_default_unit(results.suite, protocol), Bootstrap()), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 
 
-def leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
+def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
     """Return the table of a suite where no protocol is named; CallerError where it has none of these rows."""
     if asks_two_questions(results.suite):
-        return two_questions(results, rows)
-    return suite_table(results, "", None, rows)
+        return make_combined_table(results, rows)
+    return make_suite_table(results, "", None, rows)

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.combined_table import HEADINGS, NOT_RUN, TwoQuestions
-from roarbench.report.latex import latex_table
+from roarbench.report.latex import format_latex_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_values import flat_rows, list_shared_values, plain_row
-from roarbench.text import markdown_table, to_csv
+from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
+from roarbench.text import format_markdown_table, format_records_as_csv
 
 
 def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
@@ -22,12 +22,12 @@ def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
     if style == "json":
         return json.dumps(list_values_of_both(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
-        return to_csv(flatten_rows(table)).rstrip("\n")
+        return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     said = table.all_notes if notes else table.notes
     if style == "latex":
         sides = {heading: "r" if "gain" in heading else "l" for heading in HEADINGS}
-        return latex_table(sides, table.rows, " ".join((f"{table.title}.", *said)))
-    return "\n\n".join((f"**{table.title}**", rows_in_markdown(table), *said))
+        return format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *said)))
+    return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *said))
 
 
 def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
@@ -44,7 +44,9 @@ def list_values_of_both(table: TwoQuestions) -> dict[str, Any]:
 
 def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as plain values, that of each table in its group; None where it is not run."""
-    found = {part: {row.estimator: plain_row(each, row) for row in each.rows} for part, each in _parts(table).items()}
+    found = {
+        part: {row.estimator: make_plain_row(each, row) for row in each.rows} for part, each in _parts(table).items()
+    }
     return [
         {"estimator": name, "control": find_estimator(name).control}
         | {part: rows.get(name) for part, rows in found.items()}
@@ -54,7 +56,7 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows without groups: columns `roar_…` and `own_network_…`, and whether each is run."""
-    parts = {part: {row["estimator"]: row for row in flat_rows(each)} for part, each in _parts(table).items()}
+    parts = {part: {row["estimator"]: row for row in list_flat_rows(each)} for part, each in _parts(table).items()}
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
         keys = [key for key in next(iter(rows.values()), {}) if key not in ("estimator", "protocol")]
@@ -65,7 +67,7 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     return lines
 
 
-def as_text(table: TwoQuestions, notes: bool = False) -> Group:
+def format_text(table: TwoQuestions, notes: bool = False) -> Group:
     """Return the table for a terminal, with three lines of notes or all below it; no number is cut."""
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0)
     shown.width = sum(max(map(len, column)) + 1 for column in zip(HEADINGS, *table.rows, strict=True)) + 1
@@ -77,7 +79,7 @@ def as_text(table: TwoQuestions, notes: bool = False) -> Group:
     return Group(shown, *(Text(line, style="table.caption") for line in said))
 
 
-def as_html(table: TwoQuestions) -> str:
+def format_html(table: TwoQuestions) -> str:
     """Return the table as HTML with its notes; all that somebody wrote is text."""
     heads = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in table.rows)
@@ -85,7 +87,7 @@ def as_html(table: TwoQuestions) -> str:
     return f"<table>{body}</table><p>{escape(' '.join(table.notes))}</p>"
 
 
-def rows_in_markdown(table: TwoQuestions) -> str:
+def format_markdown_rows(table: TwoQuestions) -> str:
     """Return the rows as a Markdown table, names as code and without signs."""
     lines = zip(table.names, table.rows, strict=True)
-    return markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])
+    return format_markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])

@@ -14,7 +14,7 @@ from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap import Estimate
 
 
-def chart(table: SuiteTable, published: str = "") -> Chart:
+def make_chart(table: SuiteTable, published: str = "") -> Chart:
     """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis says what is kept.
 
     The curves of a data set of Hooker et al. 2019 are laid over, for the rows that are shown.

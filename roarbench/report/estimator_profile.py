@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
-from roarbench.estimators.naming import lookup_estimator
+from roarbench.estimators.naming import find_known_estimator
 from roarbench.estimators.parameters import PARAMETERS, format_value
 from roarbench.plan.suites import spell_suite
-from roarbench.text import make_printable, one_line
+from roarbench.text import fit_on_one_line, make_printable
 
 _LONGEST = 300  # characters of a line from outside
 
@@ -30,17 +30,17 @@ class Profile:
     code: str = ""
 
 
-def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
+def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
     """Return what is known of an estimator; some of the suites may have a submission of this id."""
-    row = lookup_estimator(name)
+    row = find_known_estimator(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
         return Profile(
             source=f"submitted file, sha256 {submission.sha256}",
             settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
-            papers=(one_line(submission.paper, _LONGEST),) if submission.paper else (),
-            claim=one_line(submission.claim, _LONGEST),
+            papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
+            claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(make_printable, code.splitlines())),
         )
     published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
@@ -49,12 +49,12 @@ def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
     return Profile(row.source, settings, papers, bibtex)
 
 
-def command(suite_results: SuiteResults, name: str) -> str:
+def make_run_command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
-    row = lookup_estimator(name)
-    listed = EstimatorId.read(one_line(name, _LONGEST)).listed or "" if row.submitted else ""
+    row = find_known_estimator(name)
+    listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
-    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(one_line(name, _LONGEST))}"
+    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""

@@ -95,7 +95,7 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes are in no figure"
     inches = axes.get_position().height * figure.get_figheight()
-    heights = spread([accuracy for _, (_, accuracy) in ends], LABEL_INCHES * (high - low) / inches, low, high)
+    heights = spread_labels([accuracy for _, (_, accuracy) in ends], LABEL_INCHES * (high - low) / inches, low, high)
     beside = edge + 0.05 * (edge - left)
     for (name, (t, accuracy)), height in zip(ends, heights, strict=True):
         colour, marker, _ = styles[name]
@@ -115,7 +115,7 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
         )
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions as near as possible to the wanted ones, in the same order, `gap` or more apart, in [low, high].
 
     Least squares: with i * gap taken from the i-th, "gap apart" becomes "not falling", which is isotonic regression;

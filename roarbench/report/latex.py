@@ -21,7 +21,7 @@ _SIGNED = re.compile(r"(?<![\w.-])[+-]\d+(\.\d+)?")  # a number with its sign, n
 _COMMAND = re.compile(r"`([^`]*)`")
 
 
-def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
+def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
     """Return a `table` with top, middle and bottom rules; each heading comes with `l` or `r`, the side it keeps to.
 
     Text is plain, but what stands between backticks in the caption is set as code.

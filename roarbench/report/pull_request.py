@@ -5,19 +5,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.load import ResultsQuery, load_from
+from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.combined_table import TwoQuestions, leading_table
+from roarbench.report.combined_table import TwoQuestions, make_leading_table
 from roarbench.report.combined_table_formats import render_both
 from roarbench.report.table_formats import render
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, read_index
+from roarbench.store.published_folder import INDEX, PublishedFile, add_file, check_folder, read_index
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import Origin, find_imported_rows, origins
+from roarbench.store.submissions import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import export_results, import_results
-from roarbench.text import format_count, markdown_table
+from roarbench.text import format_count, format_markdown_table
 
 
 def comment(folder: Path, before: Path | None = None) -> str:
@@ -34,7 +34,7 @@ def comment(folder: Path, before: Path | None = None) -> str:
     if not new:
         return "No file is new. All published rows are as they were.\n"
     lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
-    parts = ["### New results", markdown_table(("file", "runs", "rows", "about"), lines)]
+    parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
     for suite in dict.fromkeys(file.suite for file in new):
         parts += [f"### {suite} with them", _board(folder, suite, [file for file in found if file.suite == suite])]
     return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
@@ -46,11 +46,11 @@ def _names(results: list[RunResult]) -> str:
 
 
 def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
-    with TemporaryDirectory() as temporary, ResultsStore.open(default_url(Path(temporary))) as store:
+    with TemporaryDirectory() as temporary, ResultsStore.open(find_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
-        results = load_from(store, find_suite(name), ResultsQuery(Path(temporary)))
-        table = leading_table(results)
+        results = load_from_open_store(store, find_suite(name), ResultsQuery(Path(temporary)))
+        table = make_leading_table(results)
     if isinstance(table, TwoQuestions):
         return render_both(table, "markdown", notes=True)
     return render(table, "markdown", notes=True)
@@ -72,7 +72,7 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
         CallerError: The store has none of its runs, or the folder has all of them; or some were computed
             elsewhere or without the sandbox. Rankings may be imported, the text says so.
     """
-    found = load_from(store, find_suite(suite), ResultsQuery(folder))
+    found = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
@@ -84,7 +84,7 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
-    told = origins(store.database, keys)
+    told = read_origins(store.database, keys)
     shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
     if any(told[key] != Origin.VERIFIED for key in keys - shipped):
         raise CallerError(f"{row} is not from this store alone: {found.doubts[row]}; publish what was run here")

@@ -6,24 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.load import find_key
+from roarbench.analysis.results_query import find_key
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import record
-from roarbench.plan.points import Point, describe, expand_points, protocol_name
+from roarbench.plan.points import Point, describe, expand_points, find_protocol_name
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.report.status import run_states
-from roarbench.store.archived_rows import Forgotten, entries_of, keys_of, read_forgotten
-from roarbench.store.layout import Workspace
+from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_forgotten
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
 from roarbench.store.stored_suites import list_suites
-from roarbench.store.submissions import origins, reproductions_of
+from roarbench.store.submissions import read_origins, read_reproductions
+from roarbench.store.workspace import Workspace
 from roarbench.text import MISSING, list_some
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
@@ -41,7 +41,7 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
         {
             "key": suite_results.keys[point],
             "state": state,
-            "protocol": protocol_name(point.cell, suite_results.suite),
+            "protocol": find_protocol_name(point.cell, suite_results.suite),
             "estimator": point.cell.estimator,
             "t": point.cell.t,
             "unit": point.cell.unit,
@@ -70,11 +70,11 @@ class Named(NamedTuple):
     built_in: bool
 
 
-def runs_named(store: ResultsStore, name: str) -> Named:
+def find_runs(store: ResultsStore, name: str) -> Named:
     """Find the run of a key, or all runs of an estimator, whose id's beginning is enough for a submission."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _whole_id(store, name)
-        built_in, keys = not find_estimator(name).submitted, keys_of(store.database, name)
+        built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
             raise CallerError(f"nothing of {name} is in this store", Hint("; `{}` says what is", "status"))
         return Named(keys, name, built_in)
@@ -86,12 +86,12 @@ def runs_named(store: ResultsStore, name: str) -> Named:
 
 def _whole_id(store: ResultsStore, name: str) -> str:
     """Return the one entry's id that begins like this, or the estimator's of the table."""
-    entries = [] if name in ESTIMATORS else entries_of(store.database, name)
+    entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
     if len(entries) > 1 and name not in entries:
         raise CallerError(f"{len(entries)} entries here begin with '{name}': {list_some(entries)}; write one of them")
     if len(entries) == 1:
         return entries[0]
-    return find_estimator(name, () if entries else entries_of(store.database, "")).id
+    return find_estimator(name, () if entries else list_submission_ids(store.database, "")).id
 
 
 def run_of_key(store: ResultsStore, key: str) -> Run:
@@ -114,10 +114,10 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
         "suites": [suite.title for suite in list_suites(store.database) if _has(suite, run)],
         "record": record(run),
         "outcome": _outcome(result) if result else None,
-        "origin": origins(store.database, [key])[key] if result else None,
+        "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [
             {"created": created.isoformat(), "verdict": verdict, "correct": correct}
-            for created, verdict, correct in reproductions_of(store.database, key)
+            for created, verdict, correct in read_reproductions(store.database, key)
         ],
         "provenance": _provenance(result) if result else None,
         "rankings": _rankings(result, folder) if result else None,

@@ -14,25 +14,25 @@ from roarbench.analysis.consistency import Dropped
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.points import Point, describe, protocol_name
+from roarbench.plan.points import Point, describe, find_protocol_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, duration, format_count
+from roarbench.text import MISSING, format_count, format_duration
 
 _STATES = ("done", "running", "missing", "failed")
 _NOBODY = "nothing under way yet, or a command is starting"  # which takes no job before it has read its images
 _WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and machines come and go
 
 
-def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
+def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
     """Count what is done, running, missing and failed, by protocol and in all, with rows that have no place."""
     states = run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
-        protocols[protocol_name(point.cell, suite_results.suite)][state] += 1
+        protocols[find_protocol_name(point.cell, suite_results.suite)][state] += 1
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     total = Counter(state for state, _ in states.values())
     return {
@@ -45,13 +45,13 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,
-        "seeds": complete_seeds(states, suite_results.suite),
+        "seeds": count_complete_seeds(states, suite_results.suite),
         "failures": _failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
 
 
-def failures_of(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
+def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
     """Return each run that failed and is not tried again: in words, of which estimator, and why."""
     return _failures(run_states(suite_results, store), suite_results.suite)
 
@@ -64,11 +64,11 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list
     ]
 
 
-def complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
+def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
     """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
     missing = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():
-        missing[protocol_name(point.cell, suite)][point.seed] += state != "done"
+        missing[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
     return {
         name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}
         for name, seeds in missing.items()
@@ -83,13 +83,13 @@ def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
     return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
-def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
+def format_status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a place, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *describe_dropped(dropped), *failure_lines(status["failures"])]
+    return [*preparing, *describe_dropped(dropped), *format_failures(status["failures"])]
 
 
-def failure_lines(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
+def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
     """Return what failed, a line for each reason, and what to do about it."""
     failures = list(failures)
     runs: defaultdict[str, list[str]] = defaultdict(list)
@@ -97,10 +97,10 @@ def failure_lines(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
         runs[failure["reason"]].append(failure["run"])
     more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
     lines = (f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items())
-    return [*lines, *advice_lines(failures)]
+    return [*lines, *format_advice(failures)]
 
 
-def advice_lines(failures: Iterable[dict[str, str]]) -> list[Hint]:
+def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return what to do about failures: what a submission's file is to blame for fails again as long as it is the same.
 
     What a busy machine may have a share in, such as time, can be tried again.
@@ -137,7 +137,7 @@ def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, 
     return states
 
 
-def status_table(status: dict[str, Any]) -> Table:
+def make_status_table(status: dict[str, Any]) -> Table:
     """Return the status for a terminal."""
     shown = Table(box=SIMPLE_HEAD, title=status["title"])
     for heading in ("protocol", *_STATES, "complete seeds"):
@@ -150,7 +150,7 @@ def status_table(status: dict[str, Any]) -> Table:
     return shown
 
 
-def activity_record(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
+def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
     """Return who works on a suite's images, at what pace, and the seconds left.
 
     Returns:
@@ -182,24 +182,24 @@ def _worker(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, 
     return {"command": command, "does": does, "seconds": max(0.0, (now - lease.since).total_seconds())}
 
 
-def activity_line(status: Mapping[str, Any]) -> str:
+def format_activity(status: Mapping[str, Any]) -> str:
     """Return in a line how far a suite is and how fast it goes."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
     who = f"{format_count(len(workers), 'worker')} of {format_count(len(commands), 'command')}" if workers else _NOBODY
     runs = sum(status[state] for state in _STATES)
     pace = MISSING if status["per_hour"] is None else f"{status['per_hour']:,.0f}"
-    left = MISSING if status["seconds_left"] is None else f"about {duration(status['seconds_left'])}"
+    left = MISSING if status["seconds_left"] is None else f"about {format_duration(status['seconds_left'])}"
     done = f"{status['done']:,} of {runs:,} runs done, {status['failed']:,} failed"
     return f"{done}; {who}; runs an hour: {pace}; time left: {left}"
 
 
-def activity_view(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
+def render_activity(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
     """Return the whole picture for a terminal, with lines below the status; the workers, who may be many, last."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("command", "does", "since"):
         shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)
     for worker in status["workers"]:
-        shown.add_row(worker["command"], worker["does"], duration(worker["seconds"]))
-    lines = [activity_line(status), *below]
-    return Group(status_table(status), *lines, *([shown] if status["workers"] else []))
+        shown.add_row(worker["command"], worker["does"], format_duration(worker["seconds"]))
+    lines = [format_activity(status), *below]
+    return Group(make_status_table(status), *lines, *([shown] if status["workers"] else []))

@@ -16,14 +16,14 @@ from roarbench.plan.common_network import make_tuning_recipe
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
-from roarbench.plan.run_keys import reference_epochs
-from roarbench.plan.shared_inputs import inputs_of
+from roarbench.plan.run_keys import count_reference_epochs
+from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.text import format_count
 
 
-def suite_records() -> list[dict[str, Any]]:
+def list_suite_records() -> list[dict[str, Any]]:
     """Return every suite with what it contains and what it costs, counted."""
     return [_suite_record(suite) for suite in SUITES.values()]
 
@@ -31,12 +31,12 @@ def suite_records() -> list[dict[str, Any]]:
 def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
     points = expand_points(suite)
     trainings = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
-    inputs = inputs_of(suite, points)
+    inputs = list_shared_inputs(suite, points)
     trainings += len(inputs.common)
     reference = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
     epochs = trainings * recipe.epochs + len(inputs.tuned) * make_tuning_recipe(recipe).epochs
-    epochs += reference * reference_epochs(suite)
+    epochs += reference * count_reference_epochs(suite)
     return {
         "suite": suite.name,
         "version": suite.version,
@@ -53,7 +53,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
     }
 
 
-def suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
+def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
     """Return the suites for a terminal of this many columns, three lines each, or more where they do not fit."""
     lines = []
     for row in records:
@@ -65,7 +65,7 @@ def suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
     return "\n".join(lines)
 
 
-def one_record(suite: SuiteSpec) -> dict[str, Any]:
+def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite with all that it asks for, as plain values."""
     return _suite_record(suite) | {
         "data": record(suite.dataset_record.anywhere),
@@ -78,7 +78,7 @@ def one_record(suite: SuiteSpec) -> dict[str, Any]:
     }
 
 
-def one_text(suite: SuiteSpec) -> str:
+def format_suite(suite: SuiteSpec) -> str:
     """Return what a suite asks for, for a terminal."""
     found, data = _suite_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
@@ -131,7 +131,7 @@ def _likeness(found: Likeness) -> str:
     return f"its places and those of {found.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {found.source}"
 
 
-def estimator_records() -> list[dict[str, Any]]:
+def list_estimator_records() -> list[dict[str, Any]]:
     """Return every estimator of the table."""
     return [
         {
@@ -146,14 +146,14 @@ def estimator_records() -> list[dict[str, Any]]:
     ]
 
 
-def estimator_list() -> Table:
+def make_estimator_table() -> Table:
     """Return the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."
     headings = ("estimator", "kind", "what", "parameters")
     shown = Table(*headings, box=SIMPLE_HEAD, caption=notes, caption_justify="left")
-    for row in estimator_records():
+    for row in list_estimator_records():
         values = "\n".join(f"{name}={format_value(value)}" for name, value in row["parameters"].items())
         shown.add_row(row["estimator"], row["kind"], row["about"], values)
     return shown

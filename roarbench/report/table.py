@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
-from roarbench.analysis.probability_drop import probability_drops
-from roarbench.analysis.row_warnings import Flag, Mark, flags_of, floors_of, is_about, row_marks
+from roarbench.analysis.probability_drop import compute_probability_drops
+from roarbench.analysis.row_warnings import Flag, Mark, describe_warnings, find_row_marks, find_rows_at_floor, is_about
 from roarbench.analysis.stored_results import KEPT_ENOUGH
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import find_estimator, row_names
+from roarbench.estimators.catalogue import find_estimator, name_rows
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.runs import fill_word
 from roarbench.plan.suite import SuiteSpec
@@ -28,7 +28,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import decimals, percent
+from roarbench.text import format_decimals, format_percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
 
@@ -60,7 +60,7 @@ class SuiteTable:
     @cached_property
     def called(self) -> dict[str, str]:
         """Return the names of the suite's rows, shown or not, by id."""
-        return row_names((*self.suite_results.suite.estimators, *self.names))
+        return name_rows((*self.suite_results.suite.estimators, *self.names))
 
     @property
     def judged(self) -> bool:
@@ -150,14 +150,16 @@ class SuiteTable:
     @cached_property
     def drops(self) -> dict[str, ProbabilityDrop]:
         """Return by estimator how the probability of the predicted class falls; none where networks were retrained."""
-        return probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
+        return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
     def falling(self) -> str:
         """Return what the columns on that probability mean; empty where there are none."""
         if not self.board.protocol.has_probabilities:
             return ""
-        before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.drops.values()), "")
+        before = next(
+            (f", p_0 = {format_decimals(found.untouched.value, 3)} there" for found in self.drops.values()), ""
+        )
         return (
             f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
             "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."
@@ -243,8 +245,8 @@ class SuiteTable:
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks
         scored = "networks that score the masks" if board.protocol.trains else "the same networks"
-        parts += [f"{scored} {percent(board.rows[0].clean.value)}% on untouched images (t=0)"] if clean else []
-        return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
+        parts += [f"{scored} {format_percent(board.rows[0].clean.value)}% on untouched images (t=0)"] if clean else []
+        return "; ".join(filter(None, [*parts, f"chance {format_percent(self.chance)}%"]))
 
 
 def is_off_zero(protocol: Protocol, row: Row) -> bool:
@@ -253,7 +255,7 @@ def is_off_zero(protocol: Protocol, row: Row) -> bool:
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 
 
-def suite_table(
+def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
     """Return one protocol's board of a suite's results; of the leading one and its first unit and fill if not named.
@@ -265,7 +267,7 @@ def suite_table(
         raise UnknownName("protocol", protocol, SHOWN)
     wanted = SHOWN[protocol] if protocol else suite_results.leading
     suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
-    chosen = unit or first_unit(suite_results.suite, wanted)
+    chosen = unit or find_default_unit(suite_results.suite, wanted)
     named = suite_results.suite.estimators if rows is None else rows
     table = make_table(Evidence(suite_results, chosen, Bootstrap()), wanted, named)
     if table is None:
@@ -312,10 +314,10 @@ def make_table(
     if board is None:
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
-    floors = floors_of(evidence) if protocol == ROAR else {}
+    floors = find_rows_at_floor(evidence) if protocol == ROAR else {}
     marked = evidence.suite_results.suite.placed if is_about(protocol) else ()
-    marks = {name: row_marks(evidence, name) for name in marked}
-    return SuiteTable(evidence.suite_results, board, unit, flags_of(evidence, protocol), marks, above, floors)
+    marks = {name: find_row_marks(evidence, name) for name in marked}
+    return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
@@ -327,7 +329,7 @@ def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
 
 
-def first_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
+def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
     """Return the unit of a protocol's tables if none is named."""
     first = (protocol.made_of or (protocol,))[0]
     return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)

@@ -8,15 +8,24 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.report.latex import latex_table
+from roarbench.report.latex import format_latex_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import remarks, summarize_notes
-from roarbench.report.table_values import as_csv, as_json
+from roarbench.report.table_notes import summarize_notes, write_remarks
+from roarbench.report.table_values import format_csv, format_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.own_network import FEWEST_PERMUTED
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.text import MISSING, SAME, decimals, format_signed, interval, markdown_table, percent, place_interval
+from roarbench.text import (
+    MISSING,
+    SAME,
+    format_decimals,
+    format_interval,
+    format_markdown_table,
+    format_percent,
+    format_place,
+    format_signed,
+)
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
@@ -34,18 +43,18 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
     table advises, too.
     """
     if style == "csv":
-        return as_csv(table)
+        return format_csv(table)
     if style == "json":
-        return as_json(table)
+        return format_json(table)
     return _latex(table, advice) if style == "latex" else _markdown(table, advice, notes)
 
 
-def as_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
+def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     """Return the table for a terminal of this many columns, less the columns that do not fit.
 
     All notes name those; without them the table has three lines below.
     """
-    columns = columns_of(table)
+    columns = list_columns(table)
     kept = _choose_fitting(columns, width)
     caption = "\n".join(_all_notes(table, columns, kept) if notes else summarize_notes(table))
     shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
@@ -85,7 +94,7 @@ def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> 
     names = [column.heading for column in columns if column not in kept]
     what = "kept" if table.board.protocol.by_networks else "accuracy"
     left = [f"{what} {name}" if name in accuracies else name for name in names]
-    notes = [table.caption, remarks(table)]
+    notes = [table.caption, write_remarks(table)]
     notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
@@ -108,7 +117,7 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
     return " ".join([*said, f"{SAME}: not significantly different."])
 
 
-def columns_of(table: SuiteTable) -> list[Column]:
+def list_columns(table: SuiteTable) -> list[Column]:
     """Return all columns that a table has, as words."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
 
@@ -116,9 +125,9 @@ def columns_of(table: SuiteTable) -> list[Column]:
         if table.judged or heading not in _JUDGED:
             columns.append(Column(heading, short or heading, "left" if left else "right", tuple(cells), worth))
 
-    add("place", (place_interval(row.place) for row in rows))
+    add("place", (format_place(row.place) for row in rows))
     add("estimator", (_name(table, row) for row in rows), left=True)
-    add("gain [95%]", (interval(row.gain) for row in rows))
+    add("gain [95%]", (format_interval(row.gain) for row in rows))
     if board.protocol.by_networks:
         return [*columns, *_network_columns(table)]
     if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
@@ -131,29 +140,29 @@ def columns_of(table: SuiteTable) -> list[Column]:
         add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "Sobel", left=True)
         add("vs Random blurred", (_verdict(row.random_blurred) for row in rows), 5, "Blurred", left=True)
     if any(row.over_other_image.value is not None for row in rows):
-        add("over other image", (interval(row.over_other_image) for row in rows), 3.1)
+        add("over other image", (format_interval(row.over_other_image) for row in rows), 3.1)
         add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, "other", left=True)
     for kind in table.twins:
-        add(f"over {kind}", (interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
+        add(f"over {kind}", (format_interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (table.gains(row)[i] for row in rows)
         add(f"gain t={t:g}", (MISSING if gain is None else format_signed(gain) for gain in gains), 3, f"at {t:g}")
     for i, t in enumerate(board.levels):  # the more is gone, the more it says
-        add(f"t={t:g}", (percent(row.accuracies[i].value) for row in rows), 2 + t)
+        add(f"t={t:g}", (format_percent(row.accuracies[i].value) for row in rows), 2 + t)
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
-        add(f"above masks t={t:g}", (interval(found.in_points) for found in above), 1.7 + t / 10)
+        add(f"above masks t={t:g}", (format_interval(found.in_points) for found in above), 1.7 + t / 10)
     if board.protocol.has_probabilities:
         drops = [table.drops.get(row.estimator) for row in rows]
-        add(_AOPC, (interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
+        add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):
-            falling = (decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
+            falling = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
             add(f"p t={t:g}", falling, 1.5 + t / 10)
         for i, t in enumerate(board.levels):
-            changes = (decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
+            changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change t={t:g}", changes, 1.2 + t / 10)
     for metric in table.metrics:  # somebody asked for them
-        add(metric.heading, (decimals(table.quantus(row)[metric.id], 3) for row in rows))
+        add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
 
 
@@ -163,20 +172,22 @@ def _network_columns(table: SuiteTable) -> Iterator[Column]:
     words = (row.network.verdict.value if row.network else MISSING for row in rows)
     yield Column("verdict", "verdict", "left", tuple(words), 0)
     if table.board.references >= FEWEST_PERMUTED:
-        ps = (decimals(row.network.permutation if row.network else None, 3) for row in rows)
+        ps = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
         yield Column("permutation p", "perm. p", "right", tuple(ps), 4)
     if any(row.other_image for row in rows):
-        over = (interval(row.over_other_image) for row in rows)
+        over = (format_interval(row.over_other_image) for row in rows)
         yield Column("over other image", "over other image", "right", tuple(over), 3.1)
     for kind in table.twins:
-        over = (interval(row.over_twins.get(kind, nothing)) for row in rows)
+        over = (format_interval(row.over_twins.get(kind, nothing)) for row in rows)
         yield Column(f"over {kind}", f"over {kind}", "right", tuple(over), 3.3)
     for i, t in enumerate(levels):
         gains = (table.gains(row)[i] for row in rows)
         cells = tuple(MISSING if gain is None else format_signed(gain) for gain in gains)
         yield Column(f"gain t={t:g}", f"at {t:g}", "right", cells, 3)
     for i, t in enumerate(levels):
-        yield Column(f"t={t:g}", f"t={t:g}", "right", tuple(percent(row.accuracies[i].value) for row in rows), 2 + t)
+        yield Column(
+            f"t={t:g}", f"t={t:g}", "right", tuple(format_percent(row.accuracies[i].value) for row in rows), 2 + t
+        )
 
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
@@ -220,7 +231,7 @@ def _verdict(found: Comparison | None) -> str:
 
 def _below(table: SuiteTable, advice: str = "") -> str:
     """Return what is said under a table."""
-    notes = " ".join(filter(None, (remarks(table), advice)))
+    notes = " ".join(filter(None, (write_remarks(table), advice)))
     return f"{table.caption}. {notes} {table.falling}".rstrip()
 
 
@@ -229,21 +240,21 @@ def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
 
 
 def _markdown(table: SuiteTable, advice: str, notes: bool) -> str:
-    columns = columns_of(table)
-    rows = markdown_table([column.heading for column in columns], _lines(columns))
+    columns = list_columns(table)
+    rows = format_markdown_table([column.heading for column in columns], _lines(columns))
     below = _below(table, advice) if notes else " ".join(summarize_notes(table))
     return f"**{_title(table)}**\n\n{rows}\n\n{below}"
 
 
 def _latex(table: SuiteTable, advice: str) -> str:
-    columns = columns_of(table)
+    columns = list_columns(table)
     headings = {column.heading: column.justify[0] for column in columns}
-    return latex_table(headings, _lines(columns), f"{table.suite_results.title}. {_below(table, advice)}")
+    return format_latex_table(headings, _lines(columns), f"{table.suite_results.title}. {_below(table, advice)}")
 
 
-def as_html(table: SuiteTable) -> str:
+def format_html(table: SuiteTable) -> str:
     """Return the table as HTML with its caption; all that somebody wrote is text."""
-    columns = columns_of(table)
+    columns = list_columns(table)
     heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
     sides = [column.justify for column in columns]
     rows = "".join(f"<tr>{''.join(map(_cell, line, sides))}</tr>" for line in _lines(columns))

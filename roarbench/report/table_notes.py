@@ -4,15 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from roarbench.analysis.faithfulness import IMAGES
-from roarbench.analysis.row_warnings import floor_words, plain_doubts
+from roarbench.analysis.row_warnings import describe_floor, list_general_doubts
 from roarbench.analysis.stored_results import KEPT_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
-from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.estimators.naming import find_display_name, find_known_estimator
 from roarbench.plan.controls import describe_missing_controls
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
-from roarbench.text import SAME, capital, format_count, interval, list_some, one_line, percent
+from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: no gains, no places."
@@ -38,21 +38,21 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more" if told else "More"
-    return [gain, sure, *faults_of(table), f"{more}: table --notes; how to read it: docs/how-it-works.md"]
+    return [gain, sure, *list_faults(table), f"{more}: table --notes; how to read it: docs/how-it-works.md"]
 
 
-def faults_of(table: SuiteTable) -> list[str]:
+def list_faults(table: SuiteTable) -> list[str]:
     """Return the doubts on a whole table, and the rows that have no place, one line each."""
     return list(filter(None, (_zeros(table), _describe_missing_controls(table), *_mixtures(table))))
 
 
-def remarks(table: SuiteTable, signs: bool = True) -> str:
+def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     """Return what the intervals cover, the minimum detectable difference, and what is exceptional.
 
     The sign of noisy copies stands before what it means, unless rows are shown without signs.
     """
     rows = {row.estimator for row in table.board.rows}
-    floors = floor_words({name: levels for name, levels in table.floors.items() if name in rows})
+    floors = describe_floor({name: levels for name, levels in table.floors.items() if name in rows})
     parts = (
         _zeros(table),
         _certainty(table),
@@ -69,7 +69,7 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
 
 def _zeros(table: SuiteTable) -> str:
     """Return the doubt on the whole table that controls raise which should have a gain of 0 and have not."""
-    found = ", ".join(f"{name} {interval(gain)}" for name, gain in table.off_zero.items())
+    found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.off_zero.items())
     words = f"Doubt on this table: not 0 as they should be: {found}. A gain of that size may mean nothing."
     return words if found else ""
 
@@ -80,7 +80,7 @@ def _describe_missing_controls(table: SuiteTable) -> str:
     return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
 
 
-def advice(table: SuiteTable) -> Hint | None:
+def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that says why rows should be doubted; None where none should."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
     words = f"{', '.join(signs)} `{{}}` explains the doubts."
@@ -110,7 +110,7 @@ def _doubts(table: SuiteTable) -> str:
     """Return what speaks against rows whatever is asked, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
-        for reason in plain_doubts(table.suite_results, row.estimator):
+        for reason in list_general_doubts(table.suite_results, row.estimator):
             rows[reason].append(row.estimator)
     found = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in rows.items())
     return f"(!) {found}." if found else ""
@@ -181,11 +181,11 @@ def _certainty(table: SuiteTable) -> str:
     return text + (f" In brackets, judged as if each alone joined the suite's rows: {others}." if others else "")
 
 
-def origin(results: SuiteResults) -> Iterable[tuple[str, str]]:
+def list_origins(results: SuiteResults) -> Iterable[tuple[str, str]]:
     """Yield what computed the runs of a suite: name and value, with numbers of runs where there are several values."""
     counts = defaultdict[str, Counter[str]](Counter)
     for result in results.results.values():
-        known = {"roarbench": one_line(result.provenance.code_version, 60), **result.provenance.known}
+        known = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known}
         for name, value in known.items():
             counts[name][value] += 1
     for name, values in counts.items():
@@ -193,20 +193,22 @@ def origin(results: SuiteResults) -> Iterable[tuple[str, str]]:
         yield name, ", ".join(f"{value} ({n:,} runs)" if several else value for value, n in values.most_common())
 
 
-def methods(table: SuiteTable) -> str:
+def describe_methods(table: SuiteTable) -> str:
     """Return the methods of a board in sentences, with its numbers."""
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
-    controls = [name_for_people(row.estimator).whole for row in table.rows if lookup_estimator(row.estimator).control]
+    controls = [
+        find_display_name(row.estimator).whole for row in table.rows if find_known_estimator(row.estimator).control
+    ]
     known = [results.references[number] for number in sorted(results.references)]
-    right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
+    right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
     return (
         f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
-        f"{protocol.gain or protocol.title} with roarbench, suite {one_line(results.title, 300)}. {suite.references} "
-        f"networks ({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
-        f"{capital(protocol.method)}. Unit of features: {table.unit}. Removed features are set "
-        f"to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
+        f"{protocol.gain or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
+        f"{suite.references} networks ({suite.model}) trained on {data.train_images:,} images of "
+        f"{data.name} were explained{seen}. {capitalize(protocol.method)}. Unit of features: {table.unit}. "
+        f"Removed features are set to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
-        f"{remarks(table, signs=False)}"
+        f"{write_remarks(table, signs=False)}"
     )

@@ -12,15 +12,17 @@ from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import ControlComparison
-from roarbench.text import to_csv
+from roarbench.text import format_records_as_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
 _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 
 
-def as_json(table: SuiteTable) -> str:
+def format_json(table: SuiteTable) -> str:
     """Return a table with what it is of as JSON; what is missing is null."""
-    return json.dumps(list_shared_values(table) | {"rows": [plain_row(table, row) for row in table.rows]}, indent=1)
+    return json.dumps(
+        list_shared_values(table) | {"rows": [make_plain_row(table, row) for row in table.rows]}, indent=1
+    )
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
     }
 
 
-def plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
+def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row as plain values: accuracies are fractions, gains accuracy points."""
     position = row.place
     levels = (0.0, *table.board.levels)
@@ -64,14 +66,14 @@ def plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict": _verdict(table, row),
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
-        **plain_beating(row.beating),
+        **make_plain_comparison(row.beating),
         "knows": ", ".join(table.knows(row)) or None,
         **_plain_twins(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
-        **name_ends("over_other_image", row.over_other_image),
-        **name_ends("gain", row.gain),
+        **name_interval_ends("over_other_image", row.over_other_image),
+        **name_interval_ends("gain", row.gain),
         "seeds": row.seeds,
         "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
@@ -89,7 +91,7 @@ def _verdict(table: SuiteTable, row: Row) -> str | None:
     return found.verdict if found else None
 
 
-def name_ends(name: str, found: Estimate) -> dict[str, float | None]:
+def name_interval_ends(name: str, found: Estimate) -> dict[str, float | None]:
     """Return a number and the ends of its interval under their names."""
     return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
 
@@ -99,18 +101,18 @@ def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, di
     return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
 
 
-def plain_beating(found: ControlComparison | None) -> dict[str, Any]:
+def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
     """Return a row beside the controls that it has to beat, in accuracy points."""
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
-        **name_ends("over_nearest", found.over if found else Estimate()),
+        **name_interval_ends("over_nearest", found.over if found else Estimate()),
     }
 
 
 def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row's gain over its twins, in accuracy points; nothing where no row has any."""
-    twins = (name_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
+    twins = (name_interval_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
     return {"over_twins": dict(chain(*twins))} if table.twins else {}
 
 
@@ -148,23 +150,23 @@ def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     probabilities = dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True))
     changes = dict(zip(levels, found.changes, strict=True))
     return {
-        **name_ends("aopc", found.aopc),
+        **name_interval_ends("aopc", found.aopc),
         **_curve_with_ends("probability", probabilities),
         **_curve_with_ends("relative_change", changes),
     }
 
 
-def as_csv(*tables: SuiteTable) -> str:
+def format_csv(*tables: SuiteTable) -> str:
     """Return the rows of tables as CSV, with a line of all their names; what is missing is empty."""
-    rows = [row for table in tables for row in flat_rows(table)]
+    rows = [row for table in tables for row in list_flat_rows(table)]
     names = dict.fromkeys(name for row in rows for name in row)
-    return to_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
+    return format_records_as_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
 
 
-def flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
+def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as plain values without groups, one dictionary each."""
     shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
-    return [_flat(plain_row(table, row) | shared) for row in table.rows]
+    return [_flat(make_plain_row(table, row) | shared) for row in table.rows]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,17 +11,27 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.row_warnings import MARKS, MASKS, SOME, STRONG, Mark, flag_of, floor_words, floors_of, row_marks
-from roarbench.analysis.validity import KINDS, Panel, Twin, twins_of
-from roarbench.estimators.catalogue import row_names
+from roarbench.analysis.row_warnings import (
+    MARKS,
+    MASKS,
+    SOME,
+    STRONG,
+    Mark,
+    describe_floor,
+    describe_row_warnings,
+    find_row_marks,
+    find_rows_at_floor,
+)
+from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
+from roarbench.estimators.catalogue import name_rows
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import describe_dropped
 from roarbench.stats.board import RANDOM
+from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.replication import FEWEST_ROWS, Agreement
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent
+from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks
 Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
@@ -39,28 +49,30 @@ class Section(NamedTuple):
         return list(zip(*self.columns.values(), strict=True))
 
 
-def as_text(panel: Panel, width: int) -> Group:
+def format_text(panel: Panel, width: int) -> Group:
     """Return the panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
-    title, shown = Text(panel.evidence.suite_results.title), sections(panel)
+    title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
     tables = [_table(part, width) for section in shown for part in _parts(section, width)]
-    lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)] if shown else doubts(panel)[-1:]
+    lines = (
+        [*write_legend(panel), "", *format_agreements(panel), *list_doubts(panel)] if shown else list_doubts(panel)[-1:]
+    )
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*([title] if shown else []), *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
-def as_markdown(panel: Panel) -> str:
+def format_markdown(panel: Panel) -> str:
     """Return the panel as Markdown."""
     parts = [f"**{panel.evidence.suite_results.title}**"]
-    for section in sections(panel):
-        parts += [f"*{section.title}*", markdown_table([*section.columns], section.lines)]
-    lists = (legend(panel), agreement_lines(panel), doubts(panel))
+    for section in list_sections(panel):
+        parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.lines)]
+    lists = (write_legend(panel), format_agreements(panel), list_doubts(panel))
     return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
 
 
-def as_json(panel: Panel) -> str:
+def format_json(panel: Panel) -> str:
     """Return the panel as JSON: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
-    agreements, floors = panel.agreements.items(), floors_of(evidence)
+    agreements, floors = panel.agreements.items(), find_rows_at_floor(evidence)
     content = {
         "suite": results.suite.name,
         "version": results.suite.version,
@@ -86,8 +98,13 @@ def as_json(panel: Panel) -> str:
 
 
 def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
-    main, masks, marks, flag = evidence.main, evidence.masks, row_marks(evidence, name), flag_of(evidence, name)
-    twins, alone = twins_of(evidence, name).items(), {t: masks.accuracy(name, t)._asdict() for t in masks.levels}
+    main, masks, marks, flag = (
+        evidence.main,
+        evidence.masks,
+        find_row_marks(evidence, name),
+        describe_row_warnings(evidence, name),
+    )
+    twins, alone = find_twins(evidence, name).items(), {t: masks.accuracy(name, t)._asdict() for t in masks.levels}
     lead = {t: masks.difference(name, t)._asdict() for t in masks.levels}
     return {
         "estimator": name,
@@ -108,7 +125,7 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
     }
 
 
-def sections(panel: Panel) -> list[Section]:
+def list_sections(panel: Panel) -> list[Section]:
     """Return the sections of the panel that the suite has; without ROAR those that have any number."""
     parts = {
         "Marks": _marks(panel),
@@ -116,7 +133,7 @@ def sections(panel: Panel) -> list[Section]:
         "Twins": _twins(panel),
         "Orders, units, fills": _areas(panel),
     }
-    called = row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
+    called = name_rows((*panel.evidence.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
     if panel.evidence.protocol != ROAR:  # what a part lacks is then no run that is missing
         parts = {
@@ -127,14 +144,14 @@ def sections(panel: Panel) -> list[Section]:
 
 
 def _marks(panel: Panel) -> Columns:
-    marks = [{mark.kind: _mark(mark) for mark in row_marks(panel.evidence, name)} for name in panel.names]
+    marks = [{mark.kind: _mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
     kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
     return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
 
 
 def _mark(mark: Mark) -> str:
     """Return a share in percent with its interval and grade, as far as they are known."""
-    return f"{interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
+    return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
 def _maps(panel: Panel) -> Columns:
@@ -144,19 +161,19 @@ def _maps(panel: Panel) -> Columns:
         columns[f"mask-only t={t:g}"] = [
             _accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
         ]
-        columns[f"above masks t={t:g}"] = [interval(evidence.above_masks(name, t).in_points) for name in names]
+        columns[f"above masks t={t:g}"] = [format_interval(evidence.above_masks(name, t).in_points) for name in names]
     for t in evidence.main.levels:
-        columns[f"smoothness t={t:g}"] = [decimals(evidence.smoothness.get((name, t)), 2) for name in names]
+        columns[f"smoothness t={t:g}"] = [format_decimals(evidence.smoothness.get((name, t)), 2) for name in names]
     ties = evidence.suite_results.ties
-    return columns | ({"ties, %": [percent(ties.get(name)) for name in names]} if ties else {})
+    return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
 
 
 def _twins(panel: Panel) -> Columns:
     columns, absent = {}, Twin(Estimate(), Estimate())
-    rows = [twins_of(panel.evidence, name) for name in panel.names]
+    rows = [find_twins(panel.evidence, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
         columns[kind] = [_points(twins.get(kind, absent).gain) for twins in rows]
-        columns[f"{kind} - itself"] = [interval(twins.get(kind, absent).difference) for twins in rows]
+        columns[f"{kind} - itself"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
     return columns
 
 
@@ -168,7 +185,7 @@ def _areas(panel: Panel) -> Columns:
         shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
     gaps = {"LeRF - MoRF, retrained": evidence.retrained, "LeRF - MoRF, reference": evidence.reference}
     shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
-    return {heading: [interval(drawn.area(name)) for name in panel.names] for heading, drawn in shown.items()}
+    return {heading: [format_interval(drawn.area(name)) for name in panel.names] for heading, drawn in shown.items()}
 
 
 def _accuracy(alone: Estimate, lead: Estimate) -> str:
@@ -176,30 +193,32 @@ def _accuracy(alone: Estimate, lead: Estimate) -> str:
     if alone.value is None:
         return MISSING
     if lead.value is None:
-        return percent(alone.value)
+        return format_percent(alone.value)
     sure = "" if lead.high is None else f" ± {POINTS * (lead.high - lead.value):.1f}"
-    return f"{percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
+    return f"{format_percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
 
 
 def _points(gain: Estimate) -> str:
     return MISSING if gain.value is None else f"{gain.value:+.1f}"
 
 
-def legend(panel: Panel) -> list[str]:
+def write_legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     suite, bootstrap = results.suite, evidence.bootstrap
     question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
     lines += filter(None, [results.reference_words])
-    if any(row_marks(evidence, name) for name in panel.names):
+    if any(find_row_marks(evidence, name) for name in panel.names):
         lines += [
             "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
             f"chance at t = {evidence.mask_level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
             f"{STRONG:.0%} strong, each wrong at most 2.5% of the time"
         ]
     if evidence.masks.levels:
-        lines += [f"mask-only: percent (minus Random's), chance {percent(1 / results.classes)}; smoothness: Random 1"]
+        lines += [
+            f"mask-only: percent (minus Random's), chance {format_percent(1 / results.classes)}; smoothness: Random 1"
+        ]
     if results.ties:
         lines += ["ties: percent of a map's features that have its commonest value, so that chance orders them"]
     for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
@@ -213,7 +232,7 @@ def legend(panel: Panel) -> list[str]:
     return lines
 
 
-def agreement_lines(panel: Panel) -> list[str]:
+def format_agreements(panel: Panel) -> list[str]:
     """Return a sentence on the agreement of the main protocol's order of the rows with each other order."""
     main = panel.evidence.protocol.title
     return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
@@ -222,7 +241,7 @@ def agreement_lines(panel: Panel) -> list[str]:
 def _agreement(found: Agreement | None) -> str:
     if found is None:
         return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
+    tau = f"Kendall's tau {format_interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
     if found.settled is None:
         return f"{tau}, without interval: one training per cell."
     return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
@@ -231,29 +250,31 @@ def _agreement(found: Agreement | None) -> str:
 def _smooth_random(panel: Panel) -> list[str]:
     """Return what smoothness alone gains and who gains more, where random-blurred is significantly above Random."""
     evidence = panel.evidence
-    twin = twins_of(evidence, RANDOM).get("blurred")
+    twin = find_twins(evidence, RANDOM).get("blurred")
     if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
         return []
     gains = {name: evidence.main.area(name).value for name in panel.names}
     more = [name for name, gain in gains.items() if gain is not None and gain > twin.gain.value]
     names = ", ".join(more) or "none"
-    return [f"Smoothness alone (random-blurred) gains {interval(twin.gain)} points; rows that gain more: {names}."]
+    return [
+        f"Smoothness alone (random-blurred) gains {format_interval(twin.gain)} points; rows that gain more: {names}."
+    ]
 
 
-def doubts(panel: Panel) -> list[str]:
+def list_doubts(panel: Panel) -> list[str]:
     """Return rows without a place, what smoothness alone gains, rows at the floor, and the marks, one line each."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     dropped = describe_dropped(row for row in results.dropped if row.unit is evidence.unit)
     if results.at_chance:
         return [*dropped, results.at_chance]
-    flags = {name: flag_of(evidence, name) for name in panel.names}
+    flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
     flagged = [f"{name} {flag.sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:
         less = f"Marks by twins, masks alone and retrained orders need ROAR, which {results.suite.name} does not have."
         return [*dropped, *flagged, less]
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
-    floor = filter(None, [floor_words(floors_of(evidence))])
+    floor = filter(None, [describe_floor(find_rows_at_floor(evidence))])
     return [*dropped, *_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
 
 

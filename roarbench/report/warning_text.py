@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.row_warnings import MASKS, SOME, Grade, Mark, is_about, row_marks, tie_words
+from roarbench.analysis.row_warnings import MASKS, SOME, Grade, Mark, describe_ties, find_row_marks, is_about
 from roarbench.analysis.stored_results import KEPT_ENOUGH, describe_prediction_stability
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
-from roarbench.estimators.naming import blindness, name_for_people
+from roarbench.estimators.naming import describe_control_inputs, find_display_name
 from roarbench.protocols.protocol import Protocol
 from roarbench.report.table import is_off_zero
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
-from roarbench.text import SAME, capital, interval, one_line, typeset
+from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, typeset
 
 LONGEST = 500  # characters of a sentence that has text from outside
 _WEAKER = {  # what has a share of a gain under ROAR, within a few words
@@ -38,7 +38,7 @@ class Doubt(NamedTuple):
     grave: bool = False
 
 
-def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
+def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
     """Return what speaks against a row under a protocol, the gravest first.
 
     Args:
@@ -48,7 +48,9 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_off_zero(protocol, row):
-        words = f"It should have 0 and has {interval(row.gain)} points: a gain of that size may mean nothing here."
+        words = (
+            f"It should have 0 and has {format_interval(row.gain)} points: a gain of that size may mean nothing here."
+        )
         found.append(Doubt("not 0", words, grave=True))
     found += [*_twins(row, protocol), *_outside(evidence, row.estimator)]
     found += [*_ties(evidence, row.estimator), *_noise(evidence, row.estimator)]
@@ -58,11 +60,11 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
 
 def _rival(found: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
-    rival = name_for_people(found.nearest)
+    rival = find_display_name(found.nearest)
     side = "Below" if found.below else "Not told apart from"
-    over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
+    over = f"its {protocol.gain} minus that control’s is {format_interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {rival.whole}, which {blindness(found.nearest)}: {over}.", grave=True)
+    return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
 
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
@@ -71,7 +73,7 @@ def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
         found = row.over(kind)
         if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
-            gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {interval(over)} points"
+            gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {format_interval(over)} points"
             sign = "<" if found.verdict is Verdict.WORSE else SAME
             yield Doubt(f"{sign} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
 
@@ -81,7 +83,9 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
         if text:
-            yield Doubt(short, f"{capital(one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate")
+            yield Doubt(
+                short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
+            )
     made = results.by_estimator.get(name, ())
     changed = sum("dirty" in result.provenance.code_version for _, result in made)
     if changed:
@@ -90,8 +94,8 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 
 def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    if words := tie_words(evidence.suite_results, name):
-        yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capital(words)}.")
+    if words := describe_ties(evidence.suite_results, name):
+        yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
 
 
 def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
@@ -105,13 +109,13 @@ def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]
     """Yield what else has a share of a row's gain under ROAR, and masks that tell the class by themselves."""
     here = is_about(protocol)
     aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
-    for mark in row_marks(evidence, name):
+    for mark in find_row_marks(evidence, name):
         if mark.kind == MASKS:
             yield from _masks(evidence, mark, name, aside)
         elif mark.words:
             short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
             grave = here and mark.grade is Grade.STRONG
-            yield Doubt(short if here else f"ROAR: {short}", f"{capital(mark.words)}.{aside}", grave)
+            yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.words)}.{aside}", grave)
 
 
 def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
@@ -125,7 +129,7 @@ def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Do
     told, whole = ((each.value or 0) - chance for each in (alone, images))
     if mark.grade is Grade.NONE or evidence.suite_results.at_chance or told <= SOME * max(whole, 0):
         return
-    seen, beside = (interval(each, "{:.1%}".format) for each in (alone, images))
+    seen, beside = (format_interval(each, "{:.1%}".format) for each in (alone, images))
     sentence = (
         f"Networks that see only where features are missing answer {seen} at t = {t:g}, those that see what is left of "
         f"the images {beside}; a guess is right on {chance:.0%}.{aside}"

@@ -49,15 +49,15 @@ class ControlGroup(NamedTuple):
 
 
 @contextmanager
-def control_group(memory: int) -> Iterator[ControlGroup | None]:
+def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
     """Yield a new group that ends with the block; None where none can be had."""
-    parent = group_parent()
+    parent = find_parent_group()
     with _group_in(parent, memory) if parent else nullcontext() as group:
         yield group
 
 
 @cache
-def group_parent() -> Path | None:
+def find_parent_group() -> Path | None:
     """Return the group, of those around this process from the inside out, where another one can be made and joined."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()

@@ -56,7 +56,7 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
     return header["about"], arrays
 
 
-def new_answer(numbers: int) -> int:
+def create_answer(numbers: int) -> int:
     """Return an empty answer for a map of at most so many float32 numbers; its size is fixed and it takes no seal."""
     descriptor = _nameless("answer")
     os.ftruncate(descriptor, HEADER + 4 * numbers)

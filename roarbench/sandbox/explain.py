@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from roarbench.enums import TEST_IDS
 from roarbench.errors import SandboxError
 from roarbench.estimators.engine import EXPLAINED
-from roarbench.identity import fingerprint
-from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.sandbox.channel import new_answer, read_answer, write_request
-from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault
+from roarbench.identity import hash_value
+from roarbench.models.network_cost import NetworkCost, count_network_cost
+from roarbench.sandbox.channel import create_answer, read_answer, write_request
+from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, make_fault
 from roarbench.sandbox.launch import make_sandbox_command, make_trusted_command
 from roarbench.sandbox.limits import FILES, Limits
 from roarbench.sandbox.seccomp_filter import open_policy
 from roarbench.sandbox.watch import SandboxExit, watch
-from roarbench.text import list_some, one_line
+from roarbench.text import fit_on_one_line, list_some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 
@@ -44,14 +44,14 @@ class Network(NamedTuple):
 
 
 @cache
-def cost(network: Network) -> NetworkCost:
+def count_image_cost(network: Network) -> NetworkCost:
     """Return what one image costs."""
-    return network_cost(*network)
+    return count_network_cost(*network)
 
 
 def count_images_per_call(network: Network) -> int:
     """Return how many images one call gets: what fits into its memory; always the same for one network."""
-    return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * cost(network).activations)))
+    return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
 
 
 class Part(NamedTuple):
@@ -93,14 +93,14 @@ def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
     with ExitStack() as stack:
         request = _request(task, limits)
         stack.callback(os.close, request)
-        answer = new_answer(sum(part.images.numel() for part in task.parts))
+        answer = create_answer(sum(part.images.numel() for part in task.parts))
         stack.callback(os.close, answer)
         read, write = os.pipe()
         stack.callback(os.close, read)
         death = _run(task.device, [request, answer, write], read, limits, trust)
         header, numbers = read_answer(answer)
     if not death.started:
-        output = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+        output = fit_on_one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
         raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
     return _judge(task, limits, death, header, numbers)
 
@@ -119,9 +119,9 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
         os.close(descriptors[-1])
 
 
-def seeds(ids: Sequence[int]) -> NDArray[np.int64]:
+def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
     """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
-    hashes = (fingerprint({"submission's generator": number}) for number in ids)
+    hashes = (hash_value({"submission's generator": number}) for number in ids)
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
 
@@ -133,7 +133,7 @@ def _request(task: Task, limits: Limits) -> int:
     arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
     for i, part in enumerate(task.parts):
         arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
-        arrays[f"{i}.seeds"] = seeds(part.ids.tolist())
+        arrays[f"{i}.seeds"] = derive_image_seeds(part.ids.tolist())
         weights = part.model.state_dict().items()
         arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
     return write_request(about, arrays)
@@ -164,7 +164,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
-_UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
+_UNREADABLE = make_fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
 
 
 def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
@@ -179,9 +179,9 @@ def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     if death.stopped is not None:
-        return fault(death.stopped, words[death.stopped])
+        return make_fault(death.stopped, words[death.stopped])
     if death.code == 128 + signal.SIGXCPU:
-        return fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
+        return make_fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
     return None
 
 
@@ -194,7 +194,7 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
         return None
     if kind not in list(SubmissionFault):
         return _UNREADABLE
-    return fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+    return make_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
 def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
@@ -203,7 +203,9 @@ def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault
         return None
     how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
     how += " (its own, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
-    return fault(SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit")
+    return make_fault(
+        SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit"
+    )
 
 
 def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
@@ -229,10 +231,10 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
             f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}) "
             "have values that are NaN or infinite"
         )
-        return fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
+        return make_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None
 
 
-def images_a_sandbox(shape: tuple[int, int, int]) -> int:
+def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
     """Return how many images of this shape (channels, height, width) one sandbox explains: whole batches."""
     return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

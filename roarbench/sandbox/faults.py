@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.text import make_printable, one_line
+from roarbench.text import fit_on_one_line, make_printable
 
 LINE = 189  # characters; with "roarbench: " before it, a refusal has 200
 _TRACE = 4000  # characters kept of a traceback
@@ -53,7 +53,7 @@ class Fault(NamedTuple):
     trace: str = ""  # traceback of the submission's own frames; empty where there is none
 
 
-def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
+def make_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
     """Make a fault whose texts are fit for a terminal and a page, whoever wrote them."""
     lines = [make_printable(line) for line in trace[:_TRACE].splitlines()]
-    return Fault(kind, one_line(words, LINE), "\n".join(lines))
+    return Fault(kind, fit_on_one_line(words, LINE), "\n".join(lines))

@@ -30,7 +30,7 @@ _FIRST_UID = 0x60000000
 def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
     """Return the command that runs a script of `roarbench/sandbox` inside; `policy` describes the seccomp filter."""
     root = os.geteuid() == 0
-    inside = [*_drop(), *python(HARNESS, script)] if root else python(HARNESS, script)
+    inside = [*_drop(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
     namespaces = _ROOT if root else _USER
     return ["bwrap", *namespaces, "--seccomp", str(policy), *_files(root, gpu), "--chdir", "/tmp", *inside, *arguments]
 
@@ -42,16 +42,16 @@ _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--
 
 def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
     """Return the command that runs a script without any sandbox."""
-    return [*python(_PACKAGE.parent, script), *arguments]
+    return [*build_python_command(_PACKAGE.parent, script), *arguments]
 
 
-def python(root: Path, script: str) -> list[str]:
+def build_python_command(root: Path, script: str) -> list[str]:
     """Return a call of Python without the environment's and the user's settings; `script` sees only these paths."""
-    paths = os.pathsep.join([str(root), *packages()])
+    paths = os.pathsep.join([str(root), *list_package_folders()])
     return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "sandbox" / script), paths]
 
 
-def packages() -> list[str]:
+def list_package_folders() -> list[str]:
     """Return the folders of the installed packages: of a virtual environment, of what it builds on, of the user."""
     own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
@@ -72,7 +72,7 @@ def _drop() -> list[str]:
 def _files(root: bool, gpu: bool) -> list[str]:
     """Build the tree inside: read-only but for /tmp, which is private and small."""
     libraries = _standard_library()
-    same = [_executable(), *libraries, *_libpython(), *packages()]
+    same = [_executable(), *libraries, *_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
@@ -86,7 +86,7 @@ def _files(root: bool, gpu: bool) -> list[str]:
         arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]
     for device in devices:
         arguments += ["--dev-bind", device, device]
-    installed = dict.fromkeys([*packages(), *(f"{folder}/site-packages" for folder in libraries), _DEBIAN])
+    installed = dict.fromkeys([*list_package_folders(), *(f"{folder}/site-packages" for folder in libraries), _DEBIAN])
     for hidden in (f"{folder}/{name}" for folder in installed for name in _LABELLED):
         arguments += ["--tmpfs", hidden, "--remount-ro", hidden] if Path(hidden).is_dir() else []
     return [*arguments, "--remount-ro", "/"]

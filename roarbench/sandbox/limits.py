@@ -25,7 +25,7 @@ _IMAGE = 10  # processor seconds per image, of a small network
 _PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so many operations a second
 
 
-def suite_limits(images: int, flops: int) -> Limits:
+def compute_limits(images: int, flops: int) -> Limits:
     """Return the limits of a sandbox that makes so many maps; `flops` are those of one forward pass of the network."""
     cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
     return Limits(cpu=cpu, wall=10 * cpu)

@@ -17,7 +17,7 @@ from roarbench.sandbox.faults import HarnessFault
 from roarbench.sandbox.launch import make_sandbox_command
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.watch import SandboxExit, watch
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
 _LIMITS = Limits(cpu=10, wall=30)
@@ -37,11 +37,11 @@ def check_sandbox() -> None:
     if missing:
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
     try:
-        from roarbench.sandbox.seccomp_filter import policy
+        from roarbench.sandbox.seccomp_filter import build_filter
 
-        policy()
+        build_filter()
     except (ImportError, RuntimeError, OSError) as error:  # no libseccomp, or one without a name of the list
-        seen = one_line(str(error))[:60]
+        seen = fit_on_one_line(str(error))[:60]
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _found(_send_canary())
     if reached:
@@ -81,6 +81,6 @@ def _found(death: SandboxExit) -> list[str]:
     try:
         reached: list[str] = json.loads(text)
     except ValueError:
-        output = one_line(text)[:90] or f"exit status {death.code}"
+        output = fit_on_one_line(text)[:90] or f"exit status {death.code}"
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({output}); {_INSTALL}") from None
     return reached

@@ -37,7 +37,7 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal tha
 
 
 @cache
-def policy(gpu: bool = False) -> bytes:
+def build_filter(gpu: bool = False) -> bytes:
     """Return the filter as the kernel takes it; NVIDIA's driver shares memory without a file, nothing else may."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
@@ -64,7 +64,7 @@ def open_policy(gpu: bool = False) -> Iterator[int]:
     """Yield the descriptor of a memory file that holds the filter, to be read from its beginning."""
     descriptor = os.memfd_create("policy")
     try:
-        os.write(descriptor, policy(gpu))
+        os.write(descriptor, build_filter(gpu))
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.sandbox.cgroups import ControlGroup, control_group
+from roarbench.sandbox.cgroups import ControlGroup, make_control_group
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.sandbox.limits import FILES, OUTPUT, Limits
 
@@ -38,7 +38,7 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
     A byte comes through the pipe `started` when the submission's own code begins.
     """
     begin = time.monotonic()
-    with control_group(limits.memory) as group:
+    with make_control_group(limits.memory) as group:
         process = subprocess.Popen(
             [*(group.joining() if group else ()), *command],
             env={},

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from roarbench.enums import OTHER_IMAGE, Order
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkTest
+from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
@@ -81,7 +81,7 @@ class Row:
 
     def over(self, twin: str) -> Comparison | None:
         """Return the comparison with its twin of this kind."""
-        return self.against.get(twin_id(self.estimator, twin))
+        return self.against.get(make_twin_id(self.estimator, twin))
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,12 @@ class Estimate(NamedTuple):
         return Estimate(value, high, low)
 
 
-def half_width(sample: Sample, confidence: float) -> float:
+def compute_half_width(sample: Sample, confidence: float) -> float:
     """Return half the width of the interval around the value that holds this share of its draws."""
-    return float(quantile(np.abs(sample.draws - sample.value), confidence))
+    return float(compute_quantile(np.abs(sample.draws - sample.value), confidence))
 
 
-def quantile(numbers: Floats, share: float) -> Floats:
+def compute_quantile(numbers: Floats, share: float) -> Floats:
     """Return what `np.quantile` returns over the last axis of finite numbers, to the bit, in a fraction of its time."""
     last = numbers.shape[-1] - 1
     position = last * share
@@ -85,18 +85,18 @@ def _largest(numbers: Floats, count: int) -> Floats:
 
 def estimate(sample: Sample, confidence: float) -> Estimate:
     """Return the value with its interval, the same distance to both sides."""
-    half = half_width(sample, confidence)
+    half = compute_half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)
 
 
-def share(part: Sample, whole: Sample, confidence: float) -> Estimate:
+def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
     """Return `part / whole`, paired draws, with its interval; missing where the whole is not significantly above 0.
 
     The interval has every c that `part - c * whole` does not exclude (Fieller, Some problems in interval estimation,
     1954), so that its lower end is above c exactly where `part` is significantly above c times `whole`. It is closed
     where the whole's own interval is above 0; elsewhere any share may be true.
     """
-    wide, own = half_width(whole, confidence), half_width(part, confidence)
+    wide, own = compute_half_width(whole, confidence), compute_half_width(part, confidence)
     if whole.value <= wide:
         return Estimate()
     shared = wide * own * _correlation(part, whole)

@@ -9,17 +9,17 @@ import numpy as np
 
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import RANDOM, SOBEL, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.pairwise_differences import Pairs
-from roarbench.stats.rank_intervals import Place, place_intervals, places
+from roarbench.stats.rank_intervals import Place, compute_place_intervals, compute_places
 from roarbench.stats.reference_variance import References
 from roarbench.stats.resampling import Draws, draw
-from roarbench.stats.sampled_gains import Drawn, gain_samples, spread_for
-from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.stats.sampled_gains import Drawn, sample_gains, select_spread
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, compare, detect_difference
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
@@ -34,7 +34,7 @@ def compute_board(
 ) -> Board:
     """Judge all estimators of one protocol, and return the rows shown; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
-    spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
+    spread = select_spread(protocol, spread or estimate_spread([scores.differences or scores]))
     return compute_drawn_board(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
 
 
@@ -80,7 +80,7 @@ class Judge(Drawn):
         """Return the gains with the draws of a replication; none where nothing else than the images was repeated."""
         if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
             return {}
-        return gain_samples(self.scores, self.protocol, self.draws.replication)
+        return sample_gains(self.scores, self.protocol, self.draws.replication)
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
@@ -131,7 +131,7 @@ class Judge(Drawn):
     @cached_property
     def family(self) -> _Differences:
         """Return the differences that verdicts are adjusted for: every row minus controls and minus its twins."""
-        pairs = [(name, twin_id(name, kind)) for kind in _TWINS for name in self.placed]
+        pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.placed]
         pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
         found = {pair: self.minus(*pair) for pair in pairs}
         if self.protocol.random_is_zero:
@@ -170,7 +170,7 @@ class Judge(Drawn):
 
     def over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus that of each of its twins."""
-        over = {kind: self.minus(name, twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+        over = {kind: self.minus(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def beating(self, name: str) -> ControlComparison | None:
@@ -192,7 +192,11 @@ class Judge(Drawn):
         """Return the places of the suite's own rows, and of each stranger as if it alone joined them."""
         own = self.anchors(self.placed)
         joining = [n for n, name in enumerate(self.placed) if name not in own]
-        found = place_intervals(self.all_pairs, joining) if self.repeated else places(self.all_pairs.values, joining)
+        found = (
+            compute_place_intervals(self.all_pairs, joining)
+            if self.repeated
+            else compute_places(self.all_pairs.values, joining)
+        )
         return dict(zip(self.placed, found, strict=True))
 
 

@@ -89,20 +89,20 @@ class Correctness:
         return estimator not in self.inconsistent and all(point in self.correct for point in self.curve(estimator))
 
 
-def digest_of(bits: Bits) -> bytes:
+def hash_answers(bits: Bits) -> bytes:
     """Return what tells these answers from others, 16 bytes."""
     packed = np.packbits(bits, axis=1) if bits.dtype == np.bool_ else bits
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
-def area_weights(levels: Sequence[float]) -> Floats:
+def compute_area_weights(levels: Sequence[float]) -> Floats:
     """Return what each of ascending levels counts in a curve's mean height by the trapezoid rule; the sum is 1."""
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
     return weights
 
 
-def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
+def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
     """Return the area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
 
     With the most important features removed (MoRF) the better curve is the lower one, with the least important ones
@@ -117,5 +117,5 @@ def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -
     Returns:
         Shape (...).
     """
-    below = sum(w * (r - c) for w, r, c in zip(area_weights(levels), random, curve, strict=True))
+    below = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
     return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # no gain is 0, not -0

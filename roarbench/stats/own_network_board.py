@@ -13,12 +13,12 @@ from roarbench.stats.board import RANDOM, Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.compute_board import Judged, judge_gains
 from roarbench.stats.curves import POINTS, Correctness
-from roarbench.stats.own_network import (
+from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
-    own_network_gain,
-    predict_again,
+    compute_own_network_gain,
+    predict_replication,
 )
 from roarbench.stats.resampling import draw
 from roarbench.stats.sampled_gains import Drawn
@@ -27,12 +27,12 @@ from roarbench.stats.sampled_gains import Drawn
 class Kept(NamedTuple):
     """Predictions that networks keep under an estimator's maps of each of them."""
 
-    # (maps, networks, levels, images), see `own_network_gain`; images that all networks put into one class
+    # (maps, networks, levels, images), see `compute_own_network_gain`; images that all networks put into one class
     answers: NDArray[np.bool_]
     same: bool  # the maps of all networks remove the same features of each of these images
 
 
-def network_board(
+def compute_own_network_board(
     scores: Correctness,
     kept: Mapping[str, Kept],
     protocol: Protocol,
@@ -40,7 +40,7 @@ def network_board(
     shown: Collection[str] | None,
 ) -> Board:
     """Judge the rows of which all answers are there; `scores` says which rows and levels there are, without answers."""
-    gains = {name: own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
+    gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
     areas = {name: found.gain for name, found in gains.items()}
     drawn = Drawn(scores, protocol, bootstrap, None, draw(scores, bootstrap, None), areas, IntervalScope.NETWORKS)
     names = [name for name in scores.estimators if shown is None or name in shown]
@@ -78,7 +78,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
         gain=Estimate(0.0) if kept.same else drawn.area(name),
         place=judged.places.get(name),
-        predicted=Estimate() if kept.same else drawn.estimate(predict_again(found.gain)),
+        predicted=Estimate() if kept.same else drawn.estimate(predict_replication(found.gain)),
         over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judged.against[name],
         over_twins=twins,

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import Sample, quantile
+from roarbench.stats.bootstrap import Sample, compute_quantile
 from roarbench.stats.curves import Floats
 
 
@@ -40,7 +40,7 @@ class Pairs:
         """Return half the width of every difference's interval, where `upper` is True, shape (n, n)."""
         found = np.zeros_like(self.differences)
         for one in range(len(found) - 1):
-            found[one, one + 1 :] = quantile(self._deviations(one, slice(one + 1, None)), self.confidence)
+            found[one, one + 1 :] = compute_quantile(self._deviations(one, slice(one + 1, None)), self.confidence)
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.stats.bootstrap import Estimate, Sample
-from roarbench.stats.curves import POINTS, Correctness, Floats, area_weights
+from roarbench.stats.curves import POINTS, Correctness, Floats, compute_area_weights
 from roarbench.stats.resampling import Draws
 
 
@@ -29,7 +29,7 @@ class ProbabilityDrop(NamedTuple):
     aopc: Estimate
 
 
-def probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
+def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
     """Return AOPC and its kin of one estimator and order.
 
     Args:
@@ -68,7 +68,7 @@ def order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sampl
         morf: Draws of the one order.
         lerf: Draws of the other one, on the same images and levels and from the same bootstrap.
     """
-    weights = POINTS * area_weights((0.0, *scores.levels))
+    weights = POINTS * compute_area_weights((0.0, *scores.levels))
     gaps = {}
     for name in scores.estimators:
         curve = scores.curve(name)

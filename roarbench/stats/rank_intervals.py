@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import quantile
+from roarbench.stats.bootstrap import compute_quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.pairwise_differences import Pairs
 
@@ -22,14 +22,14 @@ class Place(NamedTuple):
     joining: bool = False  # of a row that joins the others alone and counts in no other place: shown in brackets
 
 
-def places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
-    """Return places by the values alone, for gains of shape (estimators,); `joining` as `place_intervals` takes it."""
+def compute_places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
+    """Return places by the values alone, for gains of shape (estimators,); `joining`: see `compute_place_intervals`."""
     own = _compute_without(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
-def place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
+def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
     """Return places with intervals that all hold at once with the confidence of the pairs.
 
     An estimator's best place is one below all that are significantly better, its worst one above all that are
@@ -42,7 +42,7 @@ def place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
             alone joined them, and changes none of theirs.
     """
     gains, apart = pairs.values, _apart(pairs, joining)
-    groups = tie_groups(gains, apart)
+    groups = find_tie_groups(gains, apart)
     own = _compute_without(len(gains), joining)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     rivals = own.sum() + ~own  # and itself
@@ -52,18 +52,18 @@ def place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
             high=int(rivals[index] - below[index]),
             groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
         )
-        for index, point in enumerate(places(gains, joining))
+        for index, point in enumerate(compute_places(gains, joining))
     ]
 
 
 def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
     """Return which pairs differ: among the others, with each of those that join alone beside them, and among these."""
     own = _compute_without(len(pairs.values), joining)
-    apart = significant_pairs(pairs, own)
+    apart = find_significant_pairs(pairs, own)
     if joining:
-        apart |= significant_pairs(pairs, ~own)
+        apart |= find_significant_pairs(pairs, ~own)
     for index in joining:
-        found = significant_pairs(pairs, own | (np.arange(len(own)) == index))
+        found = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
         apart[index, own] = apart[own, index] = found[index, own]
     return apart
 
@@ -72,7 +72,7 @@ def _compute_without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
     return ~np.isin(np.arange(size), list(joining))
 
 
-def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
     """Return which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
 
     Romano and Wolf's step-down (2005): the critical value comes from the largest deviation over all pairs in each
@@ -90,7 +90,7 @@ def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> N
     found = asked & (scale == 0) & (differences > 0)  # no draw ever moved it
     open_ = asked & (scale > 0)
     while open_.any():
-        new = open_ & (differences > quantile(pairs.largest(open_), pairs.confidence) * scale)
+        new = open_ & (differences > compute_quantile(pairs.largest(open_), pairs.confidence) * scale)
         if not new.any():
             break
         found |= new
@@ -99,7 +99,7 @@ def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> N
     return apart
 
 
-def tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
+def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
     """Return the largest sets in which no two differ significantly, best first; every estimator is in at least one.
 
     The sets of Piepho's compact letter display (2004), built up estimator by estimator: each joins what is tied with

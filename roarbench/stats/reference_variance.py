@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, area_weights, digest_of
+from roarbench.stats.curves import Bits, Correctness, Floats, Point, compute_area_weights, hash_answers
 
 PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled variance may be worth, evenly in 1 / d
 
@@ -48,7 +48,7 @@ class References:
         return self.factor[:, nearest]
 
 
-def references_of(boards: Sequence[Correctness]) -> References | None:
+def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
     """Do a two-way analysis of variance of the areas, rows by references.
 
     After Searle, Casella and McCulloch, Variance Components, 1992, chapter 4.
@@ -57,7 +57,7 @@ def references_of(boards: Sequence[Correctness]) -> References | None:
     that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
     share a part rho of their variance, R references are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
     """
-    unique = {curve.digest: curve for board in boards for curve in curves_of(board).values()}
+    unique = {curve.digest: curve for board in boards for curve in compute_reference_curves(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
     repeated = [curve for curve in curves if len(curve.areas) > 1]
     if not repeated:
@@ -67,7 +67,7 @@ def references_of(boards: Sequence[Correctness]) -> References | None:
         noise += curve.noise
     networks = sorted({name for found in areas for name in found})
     deviations = _deviations(areas, networks)
-    variance, shared, own_freedom = components(deviations)
+    variance, shared, own_freedom = split_deviations(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return References(
         *_factor(curves),
@@ -132,7 +132,7 @@ class ReferenceCurve:
 
 
 @lru_cache(4)  # the spread is learnt from the boards that are drawn next
-def curves_of(board: Correctness) -> dict[str, ReferenceCurve]:
+def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
     """Return the curves of all explained rows."""
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
@@ -144,13 +144,13 @@ def _curve(board: Correctness, estimator: str, levels: Sequence[float]) -> Refer
     answers = {t: _by_reference(board, (estimator, t)) for t in levels}
     above = [answers[t] for t in levels if t > 0]
     whole = sorted(set.intersection(*map(set, above))) if above else []
-    weights = area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
+    weights = compute_area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
     areas = {name: weights @ np.stack([each[name] for each in above]) for name in whole}
     return ReferenceCurve(
         {t: {name: float(each.mean()) for name, each in held.items()} for t, held in answers.items()},
         {name: float(area.mean()) for name, area in areas.items()},
-        float(squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
-        hashlib.sha256(b"".join(digest_of(board.correct[estimator, t]) for t in levels)).digest()[:16],
+        float(sum_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
+        hashlib.sha256(b"".join(hash_answers(board.correct[estimator, t]) for t in levels)).digest()[:16],
     )
 
 
@@ -163,7 +163,7 @@ def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
 
 
-def components(deviations: Floats) -> tuple[float, float, int]:
+def split_deviations(deviations: Floats) -> tuple[float, float, int]:
     """Split deviations of rows from their own means into what a reference has in common over rows, and the rest.
 
     By the method of moments: the mean square of all estimates the whole variance, that of what is left beside the
@@ -200,7 +200,7 @@ def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open
 
 
-def squares(answers: Bits | Floats) -> Floats:
+def sum_squares(answers: Bits | Floats) -> Floats:
     """Sum the squares of repetitions by images, divided by the images.
 
     Shape (2,): that of the repetitions, and that of what is left beside repetitions and images, per degree of freedom

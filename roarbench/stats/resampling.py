@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import Correctness, Floats, Point
-from roarbench.stats.training_noise import draw_training_noise
-from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.stats.training_draws import draw_training_noise
+from roarbench.stats.variance_components import Spread, estimate_spread
 
 _CHUNK = 2_000_000  # drawn image numbers held at once: 16 MB
 _CELLS = 250  # whose answers are numbers at once
@@ -68,7 +68,9 @@ def draw(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Dr
     accuracies = replace(scores, differences=None)
     one, other = _resample([accuracies, scores.differences], bootstrap)
     differences = _draws(scores.differences, bootstrap, spread, other)
-    return replace(_draws(accuracies, bootstrap, spread and spread_of([accuracies]), one), differences=differences)
+    return replace(
+        _draws(accuracies, bootstrap, spread and estimate_spread([accuracies]), one), differences=differences
+    )
 
 
 def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, resampled: Floats) -> Draws:
@@ -99,7 +101,7 @@ def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Float
     for cell, bits in enumerate(bits for board in boards for bits in board.correct.values()):
         counts[cell], totals[cell] = bits.sum(0, dtype=np.int16), bits.size
     first = 0
-    for weights in image_weights(images, bootstrap) if images else ():
+    for weights in draw_image_weights(images, bootstrap) if images else ():
         draws = slice(first, first := first + len(weights))
         # float32 holds every count exactly: there are fewer than 2^24 answers in a cell
         for some in (slice(cell, cell + _CELLS) for cell in range(0, len(drawn), _CELLS)):
@@ -108,15 +110,15 @@ def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Float
     return [drawn[start:end].T for start, end in pairwise(ends)]  # a cell's draws lie side by side
 
 
-def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
+def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
     """Yield how often every draw holds every image, in pieces of shape (some draws, images)."""
-    counts, rows = image_counts(images, bootstrap), max(1, _CHUNK // images)
+    counts, rows = draw_image_counts(images, bootstrap), max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):
         yield counts[start : start + rows].astype(np.float32)
 
 
 @lru_cache(1)  # the boards of a store have the same images
-def image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
+def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
     """Return how often every draw holds every image, (resamples, images): a few times, never 256."""
     generator = np.random.default_rng([bootstrap.seed, _IMAGES])
     counts = np.empty((bootstrap.resamples, images), np.uint8)

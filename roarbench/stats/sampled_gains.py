@@ -10,19 +10,19 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.curves import Correctness, Floats, gain
+from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
 from roarbench.stats.variance_components import Spread
 
 
-def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
+def select_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
     """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
     if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
 
 
-def covers_of(protocol: Protocol, spread: Spread | None) -> IntervalScope:
+def find_interval_scope(protocol: Protocol, spread: Spread | None) -> IntervalScope:
     """Return what intervals under a protocol cover with this spread."""
     references = spread is not None and spread.references is not None
     if not protocol.trains:
@@ -32,7 +32,7 @@ def covers_of(protocol: Protocol, spread: Spread | None) -> IntervalScope:
     return IntervalScope.REFERENCES if references else IntervalScope.BOTH
 
 
-def gain_samples(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
+def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
     """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
 
     Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
@@ -48,7 +48,7 @@ def gain_samples(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
 
 def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     gains = {
-        name: gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
+        name: compute_gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.complete(name)
     }
@@ -72,8 +72,8 @@ class Drawn:
         cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
     ) -> Self:
         """Take the gains from the draws."""
-        areas = gain_samples(scores, protocol, draws)
-        return cls(scores, protocol, bootstrap, spread, draws, areas, covers_of(protocol, spread))
+        areas = sample_gains(scores, protocol, draws)
+        return cls(scores, protocol, bootstrap, spread, draws, areas, find_interval_scope(protocol, spread))
 
     @property
     def levels(self) -> tuple[float, ...]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, digest_of
-from roarbench.stats.reference_variance import References, references_of, squares
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, hash_answers
+from roarbench.stats.reference_variance import References, estimate_reference_variance, sum_squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Spread:
         return self.trainings.deviation if self.trainings is not None else None
 
 
-def spread_of(boards: Iterable[Correctness]) -> Spread | None:
+def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
     """Pool the spread over trainings and references of all these boards' cells; None if nothing was repeated.
 
     With one reference, or none, there is the spread over trainings alone. Strangers count only where the suite's own
@@ -54,7 +54,9 @@ def spread_of(boards: Iterable[Correctness]) -> Spread | None:
     """
     held = list(boards)
     own = [board.published for board in held]
-    found = Spread(_trainings(own) or _trainings(held), references_of(own) or references_of(held))
+    found = Spread(
+        _trainings(own) or _trainings(held), estimate_reference_variance(own) or estimate_reference_variance(held)
+    )
     return found if found.trainings or found.references else None
 
 
@@ -68,10 +70,10 @@ def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):
         return None
-    unique = {digest_of(bits): bits for _, bits in found}  # each training once, whatever its names
+    unique = {hash_answers(bits): bits for _, bits in found}  # each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
-    variance, noise = np.sum([squares(bits) for bits in groups], axis=0) / freedom
+    variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom
     raw = np.concatenate([_deviations(bits) for bits in groups])
     size = np.sqrt(np.mean(raw**2))
     return Trainings(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
@@ -82,11 +84,11 @@ def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
-            if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
+            if (group := bits[names == name]).shape[0] > 1 and has_variance(group):
                 yield point, group
 
 
-def can_vary(bits: Bits) -> bool:
+def has_variance(bits: Bits) -> bool:
     """Return whether answers could have come out otherwise: a cell differs from itself by 0, whatever happens."""
     return bits.dtype == np.bool_ or bool(bits.any())
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from roarbench.stats.bootstrap import Estimate, Sample, quantile
+from roarbench.stats.bootstrap import Estimate, Sample, compute_quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.pairwise_differences import Pairs
 from roarbench.text import SAME
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
         return Comparison(word, self.p, self.q, self.difference.negative)
 
 
-def q_values(ps: Sequence[float]) -> list[float]:
+def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     """Return p values adjusted for their family (Benjamini and Hochberg 1995); SciPy takes longer to import."""
     p = np.asarray(ps, np.float64)
     order = p.argsort()
@@ -65,15 +65,15 @@ def compare(family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]
     for part in (family, *joining):
         joined = tails.joined(part.values())
         ps = joined.p_values(part.values())
-        qs = q_values([*own, *ps])[len(own) :]
+        qs = adjust_by_benjamini_hochberg([*own, *ps])[len(own) :]
         for key, p, q in zip(part, ps, qs, strict=True):
-            whole[key] = Comparison(verdict_of(part[key].value, q), p, q)
+            whole[key] = Comparison(choose_verdict(part[key].value, q), p, q)
         if part is family:
             tails, own = joined, ps
     return whole
 
 
-def verdict_of(difference: float, q: float) -> Verdict:
+def choose_verdict(difference: float, q: float) -> Verdict:
     """Return the word for a difference, above 0 better, whose adjusted p is q."""
     if q > FALSE_DISCOVERIES:
         return Verdict.SAME
@@ -109,7 +109,7 @@ class _Tails(NamedTuple):
 def _deviations(sample: Sample) -> tuple[Floats, float]:
     """Return how far each draw is from the value, and the distance that 5% of them exceed."""
     far = np.abs(sample.draws - sample.value)
-    return far, float(quantile(far, 1 - TAIL))
+    return far, float(compute_quantile(far, 1 - TAIL))
 
 
 def detect_difference(pairs: Pairs) -> float | None:

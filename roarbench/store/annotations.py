@@ -40,7 +40,7 @@ def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
-def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
+def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return what is noted of these, by subject."""
     with database.read() as connection:
         return find_annotations(connection, kind, subjects)
@@ -54,10 +54,10 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
     return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 
-def findings_of(database: Database, estimators: Collection[str]) -> dict[str, str]:
+def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Return in words what `validate` found of the submissions among these, their twins and other forms included."""
     entries = {name: asked.entry for name in estimators if (asked := EstimatorId.read(name)).submitted}
-    found = remarks_on(database, Kind.VALIDATE, set(entries.values()))
+    found = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 

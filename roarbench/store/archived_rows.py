@@ -20,9 +20,9 @@ from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases
-from roarbench.store.provenance import code_version
+from roarbench.store.provenance import read_code_version
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _KINDS = {"result": results, "failure": failures}
 _VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said of a result goes with it
@@ -47,12 +47,12 @@ class ForgottenCounts(NamedTuple):
     failures: int
 
 
-def keys_of(database: Database, estimator: str) -> list[str]:
+def list_estimator_keys(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and of its twins."""
     return sorted(key for key, name in _estimators(database, estimator).items() if _row(name) == estimator)
 
 
-def entries_of(database: Database, beginning: str) -> list[str]:
+def list_submission_ids(database: Database, beginning: str) -> list[str]:
     """Return the ids of submissions with results or failures that begin like this; twins belong to theirs."""
     found = set(_estimators(database, beginning).values())
     return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
@@ -81,7 +81,7 @@ def find_keys(database: Database, beginning: str) -> list[str]:
 
 def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
     """Take the results and failures of these runs off the boards, unless somebody is doing one of them right now."""
-    why = {"reason": one_line(reason, REASON_LENGTH), "who": _who(), "code_version": code_version()}
+    why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
             raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")

@@ -207,7 +207,7 @@ def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
     """Return the rows whose key is among these, in few statements however many there are."""
-    for chunk in chunks(keys):
+    for chunk in split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
@@ -233,11 +233,11 @@ def insert_new(
 
 def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> None:
     """Remove the rows of a table that have one of these keys."""
-    for chunk in chunks(keys):
+    for chunk in split_keys(keys):
         connection.execute(delete(table).where(table.c.key.in_(chunk)))
 
 
-def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
     """Divide the keys, each once, into lists that fit into one statement."""
     rest = iter(sorted(set(keys)))
     while chunk := list(islice(rest, _CHUNK)):

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from roarbench.enums import Order, Split
 from roarbench.kernels.bit_planes import Layout, find_removed_bits
 from roarbench.store.ranking_parts import MANIFEST
-from roarbench.store.ranking_spec import RankingSpec, identity_of
+from roarbench.store.ranking_spec import RankingSpec, describe_spec
 
 _AT_ONCE = 512  # images that are compared at once
 
 
-def siblings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
+def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
     """Yield the specs of finished rankings beside a folder that differ from its own in splits and levels alone."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: no sibling
             found = json.loads(manifest.read_text())
             splits = tuple(map(Split, found.get("splits", [*Split])))
             other = replace(spec, splits=splits, levels=tuple(found["levels"]))
-            identity, names = identity_of(other), {field.name for field in fields(other)}
+            identity, names = describe_spec(other), {field.name for field in fields(other)}
             if other != spec and all(found.get(name) == identity.get(name) for name in names | identity.keys()):
                 yield other
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from roarbench.errors import StoreError
-from roarbench.text import one_line, size
+from roarbench.text import fit_on_one_line, format_bytes
 
 FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
 COLUMNS = pa.schema(
@@ -92,12 +92,14 @@ class ExportedFile:
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
-            raise self._too_large(f"a value of {size(longest)} in {name}, expected {size(_VALUE)} at most")
+            raise self._too_large(
+                f"a value of {format_bytes(longest)} in {name}, expected {format_bytes(_VALUE)} at most"
+            )
         return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
 
     def _check_size(self, unpacked: int) -> None:
         if unpacked > self._most:
-            raise self._too_large(f"{size(unpacked)} unpacked, expected {size(self._most)} at most")
+            raise self._too_large(f"{format_bytes(unpacked)} unpacked, expected {format_bytes(self._most)} at most")
 
     def _too_large(self, seen: str) -> StoreError:
         return StoreError(f"{self._path} asks for {seen}; nothing was added, name what `roarbench export` wrote")
@@ -108,5 +110,5 @@ def _report_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
-        seen = one_line(str(error) or type(error).__name__, 90)
+        seen = fit_on_one_line(str(error) or type(error).__name__, 90)
         raise StoreError(f"{path} is not a Parquet file ({seen}); name what `roarbench export` wrote") from None

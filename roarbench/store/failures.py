@@ -14,10 +14,10 @@ from roarbench.identity import encode_canonically, record
 from roarbench.plan.runs import Run
 from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
 from roarbench.store.leases import LeaseRequest, Owner, drop, release_lease
-from roarbench.store.provenance import code_version
+from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
@@ -40,8 +40,8 @@ class Failures:
         Raises:
             LostLease: One of these leases is no longer there; nothing is written.
         """
-        why = one_line(reason, REASON_LENGTH)
-        same = {"reason": why, "code_version": code_version()}
+        why = fit_on_one_line(reason, REASON_LENGTH)
+        same = {"reason": why, "code_version": read_code_version()}
         rows = [{"key": run.key, "record": encode_canonically(record(run)), **same} for run in runs]
 
         def work(connection: Connection) -> None:
@@ -57,7 +57,7 @@ class Failures:
         """Release a step that is no run and failed; it is not tried until somebody asks for it."""
 
         def work(connection: Connection) -> None:
-            _stop(connection, step.keys, step.what, step.data, one_line(reason, REASON_LENGTH))
+            _stop(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
             drop(connection, step.keys, owner)
 
         self._database.change(work)
@@ -78,7 +78,7 @@ class Failures:
 
         def work(connection: Connection) -> set[str]:
             due = find_present(connection, stopped, keys)
-            clear(connection, due)
+            clear_failures(connection, due)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
             connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
@@ -88,7 +88,7 @@ class Failures:
 
     def cut_off(self, key: str, reason: str) -> int:
         """Note that a machine cut a step off; how often that happened to it, by whichever process."""
-        row = {"key": key, "reason": one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
+        row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
             connection.execute(insert(tries), row)
@@ -114,13 +114,13 @@ class Failures:
         return list(dict.fromkeys((run.data, run.limit) for run in asked))
 
 
-def clear(connection: Connection, keys: Collection[str]) -> None:
+def clear_failures(connection: Connection, keys: Collection[str]) -> None:
     """Forget that these runs or steps failed or were cut off; a run's history stays."""
     for table in (stopped, tries):
         delete_rows(connection, table, keys)
 
 
 def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
-    clear(connection, keys)
+    clear_failures(connection, keys)
     rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, inspect, select
 
-from roarbench.identity import Keyed, check_record, fingerprint
+from roarbench.identity import Keyed, check_record, hash_value
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images
 
@@ -28,7 +28,7 @@ class ImageNote(Keyed):
     limit: int | None  # images per split if the data set was made small; None for the whole
     kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
     folder: str = ""  # of a local source, its path; of one that was imported, the last part of it
-    files: str = ""  # of a local source, hash of what `source_fingerprint` takes; empty where it is not known
+    files: str = ""  # of a local source, hash of what `hash_source` takes; empty where it is not known
 
 
 def read_image_notes(database: Database) -> list[ImageNote]:
@@ -72,10 +72,10 @@ def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
 def _make_note(manifest: Mapping[str, Any]) -> ImageNote:
     source, about = manifest["source"], manifest["record"]
     local = source["kind"] == LOCAL
-    folder, files = (source["folder"], source_fingerprint(about, source)) if local else ("", "")
+    folder, files = (source["folder"], hash_source(about, source)) if local else ("", "")
     return ImageNote(manifest["fingerprint"], about["name"], manifest["limit"], source["kind"], folder, files)
 
 
-def source_fingerprint(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+def hash_source(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
     """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies."""
-    return fingerprint({"record": about, "files": source["files"]})
+    return hash_value({"record": about, "files": source["files"]})

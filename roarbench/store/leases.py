@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import chunks, find_present, insert_new, select_matching
+from roarbench.store.database import find_present, insert_new, select_matching, split_keys
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # after which an owner on another host counts as dead
@@ -115,7 +115,7 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     return now - beat < SILENCE
 
 
-def claim(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
+def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
     """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
     keys = {key for wish in wanted for key in wish.keys}
     done = find_present(connection, results, keys)
@@ -129,7 +129,7 @@ def claim(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, 
     numbers = {wish: secrets.randbits(62) for wish in free}
     fresh = {key: _row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
     taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
-    now = clock(connection)
+    now = read_database_clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = find_present(connection, results, taken)  # meanwhile, by whoever held it until then
@@ -146,20 +146,20 @@ def _row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
     """Take the lease of a dead owner; False if it is no longer that one."""
-    now = clock(connection)
+    now = read_database_clock(connection)
     dead = update(leases).where(leases.c.key == key, leases.c.number == number)
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
 
 
 def renew(connection: Connection, owner: Owner) -> dict[str, int]:
     """Say that an owner still works; return the numbers of its leases by key."""
-    mine = update(leases).where(leases.c.owner == owner.id).values(beat=clock(connection))
+    mine = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
     return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
 def drop(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
     """Give up the leases on these keys: those of `owner`, or of anybody."""
-    for chunk in chunks(keys):
+    for chunk in split_keys(keys):
         mine = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
 
@@ -179,7 +179,7 @@ def read_leases(connection: Connection) -> list[Lease]:
     return [Lease(row.key, _owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
 
 
-def kernel_of(owner: Owner) -> str:
+def read_kernel_id(owner: Owner) -> str:
     """Return what tells machines, and restarts of one, apart, whatever container a process is in."""
     return owner.host.split()[1] if " " in owner.host else owner.host
 
@@ -202,10 +202,10 @@ def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[A
     up: ColumnElement[Any] = leases.c.beat  # SQLite is there whenever its file is
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
-    return clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
+    return read_database_clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
 
 
-def clock(connection: Connection) -> ColumnElement[Any]:
+def read_database_clock(connection: Connection) -> ColumnElement[Any]:
     """Return the present by the database's clock: hosts need not agree on theirs."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)

@@ -73,7 +73,9 @@ class StoredNetwork:
             buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
             torch.save(weights, buffer)
             (partial / "weights.pt").write_bytes(buffer.getbuffer())
-            (partial / "manifest.json").write_text(json.dumps({**about, "weights": checksum(weights)}, indent=1))
+            (partial / "manifest.json").write_text(
+                json.dumps({**about, "weights": compute_weights_checksum(weights)}, indent=1)
+            )
             for path in (*partial.iterdir(), partial):
                 sync(path)
             partial.replace(self.folder)
@@ -83,7 +85,7 @@ class StoredNetwork:
         """Return its state dict, on the CPU."""
         with self._readable():
             loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
-            if self.checksum() not in ("", checksum(loaded)):
+            if self.checksum() not in ("", compute_weights_checksum(loaded)):
                 raise ValueError("the weights are not those of the manifest")
         return loaded
 
@@ -145,7 +147,7 @@ class StoredReference(StoredNetwork):
             return Predictions(arrays["targets"], arrays["probability"])
 
 
-def checksum(weights: Mapping[str, torch.Tensor]) -> str:
+def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
     """Return the SHA-256 of names, types, shapes and values, 64 hex digits: no two machines train the same weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):

@@ -45,24 +45,26 @@ class Provenance:
 _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 
-def provenance(
+def read_provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
     """Return what computes here and now: `cpu` or the accelerator's name, and versions of its own libraries."""
     versions = {"python": platform.python_version()}
-    versions |= {name: found for name in LIBRARIES if (found := version_of(name))}
-    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores()}
-    return Provenance(code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision})
+    versions |= {name: found for name in LIBRARIES if (found := read_package_version(name))}
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": count_cores()}
+    return Provenance(
+        read_code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision}
+    )
 
 
 @cache
-def code_version() -> str:
+def read_code_version() -> str:
     """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
-    return " ".join(part for part in (version_of("roarbench") or "0", _commit(Path(__file__).parent)) if part)
+    return " ".join(part for part in (read_package_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
 @cache  # its reading takes milliseconds, and every run notes it
-def version_of(name: str) -> str:
+def read_package_version(name: str) -> str:
     """Return the version of an installed package; empty where it has none."""
     try:
         return version(name)
@@ -95,6 +97,6 @@ def _cpu() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the cores that this process may use; a container may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -47,7 +47,7 @@ def put_scores(database: Database, new: Iterable[Score]) -> None:
         insert_new(connection, scores, [_row(score) for score in new])
 
 
-def score_values(database: Database, keys: Collection[str]) -> dict[str, float | None]:
+def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
     """Return the scores that there are of these keys."""
     columns = select(scores.c.key, scores.c.value)
     with database.read() as connection:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roarbench.enums import Split
 from roarbench.errors import Hint, StoreError
-from roarbench.identity import fingerprint
+from roarbench.identity import hash_value
 from roarbench.store.map_provenance import ExplainedBatches
 
 _COLUMN = "planes"
@@ -36,7 +36,7 @@ class RankedRange(NamedTuple):
     path: Path
 
 
-def parts_of(folder: Path, split: Split) -> list[RankedRange]:
+def list_parts(folder: Path, split: Split) -> list[RankedRange]:
     """List what there is of a split, by the first image; of those that begin together the longest first."""
     found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
@@ -45,13 +45,13 @@ def parts_of(folder: Path, split: Split) -> list[RankedRange]:
     return sorted(found, key=lambda part: (part.start, -part.stop))
 
 
-def chain_of(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
+def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
     """Choose parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
 
     Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.
     """
     chain, done = [], 0
-    for part in parts_of(folder, split):
+    for part in list_parts(folder, split):
         if part.start <= done < part.stop <= count:
             chain.append((part, done))
             done = part.stop
@@ -65,18 +65,20 @@ def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
     kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
-        raise StoreError(f"{parts} has maps by {names}, expected one kind of device; {remedy(parts)} on one kind")
+        raise StoreError(
+            f"{parts} has maps by {names}, expected one kind of device; {suggest_remedy(parts)} on one kind"
+        )
 
 
-def weights_of(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
+def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
     """Return the checksum of the explained model that all parts are of; empty where one does not say."""
     checksums = {about.get("weights", "") for about in told}
     if len(checksums - {""}) > 1:
-        raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {remedy(parts)}")
+        raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
     return checksums.pop() if len(checksums) == 1 else ""
 
 
-def remedy(path: Path) -> str:
+def suggest_remedy(path: Path) -> str:
     """Return what to do about a folder or file that is damaged, or not what it should be."""
     return f"delete {path} and run again"
 
@@ -117,9 +119,9 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), about)
 
 
-def content_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+def hash_contents(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the hash of the contents of these files, as a manifest has them."""
-    return fingerprint({split: file["sha256"] for split, file in files.items()})
+    return hash_value({split: file["sha256"] for split, file in files.items()})
 
 
 def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -129,26 +131,26 @@ def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float |
     return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
 
 
-def ties_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+def compute_tie_share(files: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Return the mean share of a map's features that tie, from what a manifest says of its files; None if nothing."""
     if not files or not all("ties" in file for file in files.values()):
         return None
     return float(sum(file["ties"] for file in files.values()) / sum(file["images"] for file in files.values()))
 
 
-def checksum_in(manifest: Mapping[str, Any]) -> str:
+def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the checksum of the rankings that a manifest describes: of their contents, or that of their siblings.
 
     A manifest notes under `same_as` the checksum of rankings that were there before, for other splits or levels, and
     that remove the same features: results on either rest on the same ranking.
     """
-    return manifest.get("same_as") or content_of(manifest["files"])
+    return manifest.get("same_as") or hash_contents(manifest["files"])
 
 
-def checksum_of(manifest: Path) -> str:
+def read_manifest_checksum(manifest: Path) -> str:
     """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
     try:
-        return checksum_in(json.loads(manifest.read_text()))
+        return read_rankings_checksum(json.loads(manifest.read_text()))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return ""
 
@@ -166,9 +168,9 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
             found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{found}; upgrade roarbench")
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
-            raise StoreError(f"{path} does not describe its files; {remedy(folder)}")
+            raise StoreError(f"{path} does not describe its files; {suggest_remedy(folder)}")
     except FileNotFoundError as error:
         raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` makes them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StoreError(f"cannot read {path}: {error!r}; {remedy(folder)}") from error
+        raise StoreError(f"cannot read {path}: {error!r}; {suggest_remedy(folder)}") from error
     return manifest

@@ -10,7 +10,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, record
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
-from roarbench.plan.run_keys import family_splits, list_ranked_splits, list_stored_levels, reference_of
+from roarbench.plan.run_keys import list_control_splits, list_ranked_splits, list_stored_levels, make_reference
 from roarbench.plan.suite import SuiteSpec
 
 
@@ -42,20 +42,20 @@ class RankingSpec(Keyed):
         return Layout(self.shape, self.unit, self.levels)
 
 
-def identity_of(spec: RankingSpec) -> dict[str, Any]:
+def describe_spec(spec: RankingSpec) -> dict[str, Any]:
     """Return the spec and the rule for ties as JSON has them."""
     identity: dict[str, Any] = json.loads(json.dumps(record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
 
-def about_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
+def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
     """Describe an Arrow file within itself, enough to read it without this package."""
     layout = spec.layout
     codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
-    return identity_of(spec) | codes | {"split": split.value}
+    return describe_spec(spec) | codes | {"split": split.value}
 
 
-def ranking_spec(
+def make_ranking_spec(
     suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
 ) -> RankingSpec:
     """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
@@ -65,12 +65,14 @@ def ranking_spec(
     """
     return RankingSpec(
         data=data,
-        reference=reference_of(suite, data, number).key if estimator.hangs_on_network else "",
+        reference=make_reference(suite, data, number).key if estimator.hangs_on_network else "",
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,
         levels=list_stored_levels(suite),
         shape=shape,
-        splits=family_splits(suite) if estimator.id in suite.controls else list_ranked_splits(suite, estimator, number),
+        splits=list_control_splits(suite)
+        if estimator.id in suite.controls
+        else list_ranked_splits(suite, estimator, number),
         maps=suite.maps if estimator.shared else Making.FLOAT32,
     )

@@ -26,29 +26,37 @@ from numpy.typing import NDArray
 
 from roarbench.enums import Split
 from roarbench.errors import StoreError
-from roarbench.files import lock_file, look_anew, note_read, refuse_altered, report_write_errors, sha256, write_whole
-from roarbench.identity import fingerprint
+from roarbench.files import (
+    compute_sha256,
+    lock_file,
+    note_read,
+    refresh_folders,
+    refuse_altered,
+    report_write_errors,
+    write_whole,
+)
+from roarbench.identity import hash_value
 from roarbench.kernels.bit_planes import Layout
-from roarbench.store.duplicate_rankings import agree, siblings
+from roarbench.store.duplicate_rankings import agree, find_sibling_rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, drop_first, merge
 from roarbench.store.ranking_parts import (
     FORMAT,
     MANIFEST,
-    chain_of,
-    checksum_in,
-    checksum_of,
+    choose_parts,
+    compute_tie_share,
     is_covered,
-    parts_of,
+    list_parts,
     read_manifest,
+    read_manifest_checksum,
     read_planes,
     read_prediction_stability,
+    read_rankings_checksum,
+    read_weights_checksum,
     refuse_mixed,
-    remedy,
-    ties_of,
-    weights_of,
+    suggest_remedy,
     write_planes,
 )
-from roarbench.store.ranking_spec import RankingSpec, about_file, identity_of
+from roarbench.store.ranking_spec import RankingSpec, describe_file, describe_spec
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,9 @@ class Rankings:
     files: Mapping[str, Mapping[str, Any]]  # size and checksum of each, and how its maps were made, by the manifest
     seconds: float  # processor time spent on the maps, all workers together
     weights: str  # checksum of the explained model's weights; empty for controls, and where it was not noted
-    checksum: str  # hash of the files' contents, as the manifest has them, or that of siblings (`checksum_in`)
+    checksum: (
+        str  # hash of the files' contents, as the manifest has them, or that of siblings (`read_rankings_checksum`)
+    )
     # Share of the noisy copies of all images that the model puts into the class that it predicts for the image itself,
     # in [0, 1]; None for maps without noisy copies, and where it was not noted.
     kept: float | None = None
@@ -79,12 +89,16 @@ class RankingsStore:
 
     def folder(self, spec: RankingSpec) -> Path:
         """Return where these rankings lie, finished or not."""
-        name = f"{spec.name}-{spec.unit.stem}-{fingerprint(identity_of(spec))[:8]}"
+        name = f"{spec.name}-{spec.unit.stem}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     def finished(self, checksum: str) -> list[Path]:
         """Return the folders of finished rankings of this checksum."""
-        return [path.parent for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")) if checksum_of(path) == checksum]
+        return [
+            path.parent
+            for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
+            if read_manifest_checksum(path) == checksum
+        ]
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
@@ -92,7 +106,7 @@ class RankingsStore:
 
     def tied_shares(self) -> dict[str, float]:
         """Return by checksum the mean share of a map's features that tie, of those finished rankings that say it."""
-        return self._shares(ties_of)
+        return self._shares(compute_tie_share)
 
     def _shares(self, share_of: Callable[[Mapping[str, Mapping[str, Any]]], float | None]) -> dict[str, float]:
         found = {}
@@ -100,7 +114,7 @@ class RankingsStore:
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: says nothing
                 manifest = json.loads(path.read_text())
                 if (share := share_of(manifest["files"])) is not None:
-                    found[checksum_in(manifest)] = share
+                    found[read_rankings_checksum(manifest)] = share
         return found
 
     @contextmanager
@@ -121,7 +135,7 @@ class RankingsStore:
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are done by now, however they were divided; lists folders."""
-        look_anew(*self._folders(spec))
+        refresh_folders(*self._folders(spec))
         return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
@@ -131,7 +145,7 @@ class RankingsStore:
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images of which there are parts, ascending; ranges that meet are one."""
         done: list[range] = []
-        for part in parts_of(self.folder(spec) / "parts", split):
+        for part in list_parts(self.folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
                 done[-1] = range(done[-1].start, max(done[-1].stop, part.stop))
             else:
@@ -159,7 +173,7 @@ class RankingsStore:
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
         seconds, weights, batches, kept, ties = provenance
-        about = about_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
+        about = describe_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
         about |= {"kept": list(kept)} if kept else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._part(spec, split, start, stop)
@@ -189,9 +203,9 @@ class RankingsStore:
         with lock_file(folder / "seal.lock", *self._folders(spec)), report_write_errors(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
-                used = [part.path for split, count in counts.items() for part, _ in chain_of(parts, split, count)]
+                used = [part.path for split, count in counts.items() for part, _ in choose_parts(parts, split, count)]
                 told = [read_planes(path).about for path in used]
-                about = {"format": FORMAT, **identity_of(spec), "weights": weights_of(parts, told)}
+                about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, told)}
                 refuse_mixed(parts, told)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
@@ -210,34 +224,34 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         manifest = read_manifest(folder, spec.splits)
-        for key, value in identity_of(spec).items():
+        for key, value in describe_spec(spec).items():
             if manifest.get(key) != value:
                 found = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
-                raise StoreError(f"{found}; {remedy(folder)}")
+                raise StoreError(f"{found}; {suggest_remedy(folder)}")
         files = manifest["files"]
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
-        weights, checksum = manifest.get("weights", ""), checksum_in(manifest)
+        weights, checksum = manifest.get("weights", ""), read_rankings_checksum(manifest)
         return Rankings(
             folder, spec.layout, splits, files, seconds, weights, checksum, read_prediction_stability(files)
         )
 
     def checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, whatever splits and levels they have."""
-        found = (spec, *siblings(self.folder(spec), spec))
-        return {checksum_of(self.folder(each) / MANIFEST) for each in found} - {""}
+        found = (spec, *find_sibling_rankings(self.folder(spec), spec))
+        return {read_manifest_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
         """Refuse rankings whose files are not those sealed, with StoreError; `whole` as in `refuse_altered`."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered(path, file["sha256"], what, remedy(found.folder), whole)
+            refuse_altered(path, file["sha256"], what, suggest_remedy(found.folder), whole)
 
     def _same_as(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of finished siblings that remove the same as these joined files; empty without any."""
         planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
-        for sibling in siblings(self.folder(spec), spec):
+        for sibling in find_sibling_rankings(self.folder(spec), spec):
             with suppress(StoreError):  # damaged: the siblings' own matter
                 other = self.open(sibling)
                 if other.weights == weights and agree(planes, spec.layout, other.splits, other.layout):
@@ -255,11 +269,11 @@ class RankingsStore:
     def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; returns what the manifest says about it."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
-        about, seconds, made, kept = about_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
+        about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
-            for part, first in chain_of(parts, split, count):
+            for part, first in choose_parts(parts, split, count):
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
@@ -268,13 +282,13 @@ class RankingsStore:
                 kept += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
-                    raise StoreError(f"{part.path} is a part of other rankings; {remedy(part.path)}")
+                    raise StoreError(f"{part.path} is a part of other rankings; {suggest_remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.width)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
-        note_read(path, digest := sha256(path))
+        note_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
@@ -286,8 +300,8 @@ def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) 
     """Map the bit-planes of one split, uint8 (n, planes, width), without a copy."""
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
-        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {remedy(path.parent)}")
+        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {suggest_remedy(path.parent)}")
     planes, about = read_planes(path)
-    if about != about_file(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
-        raise StoreError(f"{path} is not the file of its manifest; {remedy(path.parent)}")
+    if about != describe_file(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
+        raise StoreError(f"{path} is not the file of its manifest; {suggest_remedy(path.parent)}")
     return planes

@@ -18,21 +18,21 @@ from roarbench.plan.runs import Run
 from roarbench.plan.suite import pair_of
 from roarbench.store.annotations import put_remarks
 from roarbench.store.database import Database, find_present, insert_new, select_matching
-from roarbench.store.failures import Failures, clear
+from roarbench.store.failures import Failures, clear_failures
 from roarbench.store.leases import (
     Lease,
     LeaseReply,
     LeaseRequest,
     Owner,
-    claim,
+    claim_leases,
     drop,
-    kernel_of,
+    read_kernel_id,
     read_leases,
     release_lease,
     renew,
 )
 from roarbench.store.open_database import open_database
-from roarbench.store.run_result import RunResult, read_result, row_of
+from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
 
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
@@ -40,7 +40,7 @@ DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other databas
 OUTAGE = 900.0  # seconds for which work waits for a server that is gone
 
 
-def default_url(store: Path) -> str:
+def find_default_url(store: Path) -> str:
     """Return where the results of a store folder lie if no other database is named."""
     return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
@@ -72,9 +72,9 @@ class ResultsStore:
     def refuse_other_machines(self) -> None:
         """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on."""
         if self.database.is_file:
-            here = kernel_of(Owner.here())
+            here = read_kernel_id(Owner.here())
             for lease in self.running():
-                if kernel_of(lease.owner) != here:
+                if read_kernel_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
                     seen = f"{self.database.where} is an SQLite file, and {name} is at work on it"
                     raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
@@ -118,7 +118,7 @@ class ResultsStore:
 
         A run that is stored already keeps its row. Remarks are noted with them; for `number` see `add`.
         """
-        rows = {row["key"]: row for row in map(row_of, new)}
+        rows = {row["key"]: row for row in map(make_row, new)}
         ordered = [rows[key] for key in sorted(rows)]
 
         def work(connection: Connection) -> set[str]:
@@ -130,7 +130,7 @@ class ResultsStore:
             fresh = insert_new(connection, results, ordered)
             put_remarks(connection, remarks)
             drop(connection, rows)
-            clear(connection, rows)
+            clear_failures(connection, rows)
             return fresh
 
         return self.database.change(work) if rows else set()
@@ -198,7 +198,7 @@ class ResultsStore:
 
     def claim(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
         """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
-        return self.database.change(lambda connection: claim(connection, wanted, owner, most))
+        return self.database.change(lambda connection: claim_leases(connection, wanted, owner, most))
 
     def beat(self, owner: Owner) -> dict[str, int]:
         """Say that an owner still works, for all its leases at once; return their numbers by key."""

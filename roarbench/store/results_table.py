@@ -14,7 +14,7 @@ from roarbench.identity import encode_canonically
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import read_run
 from roarbench.store.schema import results
-from roarbench.store.submissions import Origin, origins
+from roarbench.store.submissions import Origin, read_origins
 from roarbench.text import write_csv
 
 _OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
@@ -43,7 +43,7 @@ def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:
     wanted = select(*columns).order_by("key").execution_options(yield_per=_BATCH)
     with store.database.read() as connection:
         for rows in connection.execute(wanted).partitions():
-            vouched = origins(store.database, [row.key for row in rows])
+            vouched = read_origins(store.database, [row.key for row in rows])
             yield from (_line(row, vouched[row.key]) for row in rows)
 
 

@@ -106,7 +106,7 @@ def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Ru
         raise ValueError(f"{name}: {error}") from None
 
 
-def row_of(result: RunResult) -> dict[str, Any]:
+def make_row(result: RunResult) -> dict[str, Any]:
     """Return a result as a row of the table `results`."""
     run = result.run
     return {

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.identity import encode_canonically
-from roarbench.plan.custom_suite import suite_of, suite_record
+from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.database import Database, insert_new
@@ -32,7 +32,7 @@ def _row(suite: SuiteSpec) -> dict[str, str]:
     dataset = suite.own.dataset if suite.own else None
     return {
         "id": suite.called,
-        "record": encode_canonically(suite_record(suite)),
+        "record": encode_canonically(write_suite_record(suite)),
         "folder": dataset.folder if dataset else "",
     }
 
@@ -46,7 +46,7 @@ def read_suites(database: Database) -> list[SuiteSpec]:
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):
-            suite = suite_of(json.loads(row.record))
+            suite = read_suite_record(json.loads(row.record))
             if suite.called == row.id:
                 found.append(_make_paths_absolute(suite, row.folder))
     return found

@@ -13,7 +13,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.annotations import Kind, find_annotations
 from roarbench.store.database import Database, find_present, select_matching
-from roarbench.store.provenance import code_version
+from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, reproductions, results
 from roarbench.submissions.file import Submission, check_source
@@ -62,7 +62,7 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
     return {row.id: check_source(row.source) for row in rows}
 
 
-def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
+def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators, by the estimator's id, which also has parameters and twins."""
     ids = {name: asked for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = find_entries(database, {asked.file for asked in ids.values()}) if ids else {}
@@ -93,7 +93,7 @@ def _is_entered(name: str) -> bool:
     return found.id == name and (found.addable or bool(found.values))
 
 
-def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
+def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return who vouches for each of the stored rows; of several reproductions the last one counts."""
     with database.read() as connection:
         columns = select(results.c.key, results.c.estimator, results.c.rankings)
@@ -140,7 +140,7 @@ def _origin(name: str, imported: bool) -> Origin:
     return Origin.SELF_REPORTED if imported else Origin.VERIFIED
 
 
-def reproductions_of(database: Database, key: str) -> list[tuple[datetime, str, int]]:
+def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
     """Return when a row was computed again, with verdict and number of correct answers, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
@@ -150,6 +150,6 @@ def reproductions_of(database: Database, key: str) -> list[tuple[datetime, str, 
 
 def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
     """Note that a row was computed again."""
-    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": code_version()}
+    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
     with database.write() as connection:
         connection.execute(insert(reproductions), row)

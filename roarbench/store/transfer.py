@@ -17,9 +17,9 @@ from sqlalchemy import Connection, select
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import sha256, write_new
+from roarbench.files import compute_sha256, write_new
 from roarbench.identity import check_record, encode_canonically, record
-from roarbench.plan.custom_suite import suite_of, suite_record
+from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store import schema
@@ -28,11 +28,11 @@ from roarbench.store.database import insert_new, select_matching
 from roarbench.store.export_file import COLUMNS, ExportedFile
 from roarbench.store.image_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, read_result, row_of
+from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.stored_suites import put_suites, read_suites
 from roarbench.store.submissions import find_entries, put_entry
 from roarbench.submissions.file import Submission, check_source
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _NOTES = b"roarbench_images"  # of the file, where images came from
 _REMARKS = b"roarbench_remarks"  # of the file, what is known of entries and rankings
@@ -62,7 +62,7 @@ def export_results(
     about = {**(COLUMNS.metadata or {}), _NOTES: _export_notes(read_image_notes(store.database))}
     own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
     about[_REMARKS] = export_remarks(store.database, own_shares)
-    if own := [suite_record(suite) for suite in read_suites(store.database)]:
+    if own := [write_suite_record(suite) for suite in read_suites(store.database)]:
         about |= {_SUITES: encode_canonically(own).encode()}
     table = pa.Table.from_pylist(
         [_export_row(result, sources) for result in stored], schema=COLUMNS.with_metadata(about)
@@ -72,7 +72,7 @@ def export_results(
 
 
 def _export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
-    row = row_of(result) | {"created": result.created.isoformat()}
+    row = make_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
     row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
@@ -111,7 +111,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say or is there
             twice, or rows on the same images have other numbers of answers. Then nothing was added.
     """
-    origin = {"file": sha256(path)}
+    origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
     notes, suites, remarks = _said(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
@@ -123,7 +123,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             put_entry(connection, submission)
         rest = _import_rows(file, path, submissions)  # once more: all of them may be more than memory holds
         while part := {result.run.key: result for result in islice(rest, _TOGETHER)}:
-            new = insert_new(connection, schema.results, [row_of(result) for result in part.values()])
+            new = insert_new(connection, schema.results, [make_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
             known |= {key: result for key, result in part.items() if key not in new}
             fresh |= new
@@ -174,7 +174,7 @@ def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submis
 def _make_error(where: str, error: Exception) -> StoreError:
     """Return what is wrong with a part of a file; Python's own words need a beginning."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
-    return StoreError(f"{where}: {one_line(seen, 300)}; nothing was added, export it again")
+    return StoreError(f"{where}: {fit_on_one_line(seen, 300)}; nothing was added, export it again")
 
 
 def _export_notes(notes: Iterable[ImageNote]) -> bytes:
@@ -190,7 +190,7 @@ def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], li
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
         notes = [check_note(note) for note in found if note.kind == LOCAL]
         what = "suites"
-        suites = [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
+        suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         what = "entries"
         return notes, suites, check_remarks(metadata.get(_REMARKS, b"{}"))
     except _ODD as error:

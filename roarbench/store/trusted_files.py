@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import report_write_errors, write_whole
 from roarbench.plan.suite import SuiteSpec
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 
 _SHOWN = 160  # characters of a file's beginning
 
@@ -39,7 +39,7 @@ def check_network(suite: SuiteSpec, named: str, store: Path) -> None:
             continue
         path = _keep(store / "imported-networks", source)
         what = f"{suite.described_network} with your rights, a file that came with imported results"
-        begin = one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
+        begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
         seen = f"{suite.called} would run {what}: {begin}"
         raise CallerError(f"{seen} (whole: {path}); read it; next: the same command, --trust-network {digest}")
 

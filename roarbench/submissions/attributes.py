@@ -26,7 +26,7 @@ class Attribute(NamedTuple):
     stop: int  # the first byte after it
 
 
-def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
+def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     """Return the parameters of a submission, in the order of the file.
 
     They are the attributes of the class that the file's estimator is, or is made of, whose value is a number, a text,

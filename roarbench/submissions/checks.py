@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.estimators.engine import job_group
+from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.parameters import format_value
 from roarbench.models.build import build
 from roarbench.plan.points import expand_points
-from roarbench.plan.shared_inputs import inputs_of
+from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.sandbox.explain import (
@@ -22,16 +22,16 @@ from roarbench.sandbox.explain import (
     Part,
     SandboxAnswer,
     Task,
-    cost,
+    count_image_cost,
     count_images_per_call,
+    count_images_per_sandbox,
     explain,
-    images_a_sandbox,
 )
-from roarbench.sandbox.faults import SubmissionFault, fault
+from roarbench.sandbox.faults import SubmissionFault, make_fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.submissions.file import Refusal, Submission, Warned
-from roarbench.text import duration, size
+from roarbench.text import format_bytes, format_duration
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
@@ -61,10 +61,10 @@ class Pace(NamedTuple):
 
     def of(self, suite: SuiteSpec) -> float:
         """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
-        network = suite_network(suite)
+        network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
-        begun = images_a_sandbox(shape) * suite.references  # by each reference, in one sandbox
-        return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / begun
+        begun = count_images_per_sandbox(shape) * suite.references  # by each reference, in one sandbox
+        return self.image * count_image_cost(network).flops / count_image_cost(_NETWORK).flops + self.start / begun
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Accepted:
         entry = self.submission
         how = "one at a time, since it draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
-        lines += picture(self.importance).splitlines() if drawn else []
+        lines += draw_text_picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
-        time = f"about {duration(self.cost.seconds)} of one core"
-        takes = f"{self.cost.maps:,}, {time}, {size(self.cost.memory)} of memory"
+        time = f"about {format_duration(self.cost.seconds)} of one core"
+        takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
         lines += [f"maps of {self.suite.called}: {takes}", f"images: {how}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
 
@@ -116,7 +116,7 @@ def validate(
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile
-        counting = pool.submit(cost, suite_network(suite))  # needed at the end
+        counting = pool.submit(count_image_cost, find_suite_network(suite))  # needed at the end
         begin("maps of a few images")
         first = _explain(submission, case)
         begin("again: another order, another model")
@@ -133,7 +133,7 @@ def validate(
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
-    priced = _cost_of(suite, maps_of_run(suite, submission.id), first.drew, pace, again)
+    priced = _cost_of(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
     return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
@@ -193,12 +193,12 @@ def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> 
     """
     if _bytes(once) != _bytes(fresh):
         words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
-        raise Refusal(fault(SubmissionFault.NOT_REPEATABLE, words))
+        raise Refusal(make_fault(SubmissionFault.NOT_REPEATABLE, words))
     if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
         )
-        raise Refusal(fault(SubmissionFault.BATCH_DEPENDENT, words))
+        raise Refusal(make_fault(SubmissionFault.BATCH_DEPENDENT, words))
 
 
 def _are_same(one: Tensor, other: Tensor) -> bool:
@@ -219,31 +219,31 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def maps_of_run(suite: SuiteSpec, row: str) -> int:
+def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
     joined = add_estimators(suite, [row])
-    ranked = [each for each in inputs_of(joined, expand_points(joined)).rankings if each.estimator.submitted]
-    made = {(job_group(each.estimator), each.reference, each.split) for each in ranked}
+    ranked = [each for each in list_shared_inputs(joined, expand_points(joined)).rankings if each.estimator.submitted]
+    made = {(find_job_group(each.estimator), each.reference, each.split) for each in ranked}
     return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
 def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
     """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
-    small, network = cost(_NETWORK), suite_network(suite)
+    small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
-    large = cost(network)
+    large = count_image_cost(network)
     together = 1 if drew else count_images_per_call(network)
     memory = again.memory[-2] + together * grown * large.activations / small.activations
     return SuiteCost(maps, maps * pace.of(suite), memory)
 
 
-def suite_network(suite: SuiteSpec) -> Network:
+def find_suite_network(suite: SuiteSpec) -> Network:
     """Return the network that a suite explains."""
     record = suite.dataset_record
     return Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
-def picture(importance: Tensor, columns: int = 48) -> str:
+def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
     """Draw a map, float (h, w), as text, two rows of it in each line: the more important, the darker."""
     h, w = importance.shape
     lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide

@@ -15,9 +15,9 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.parameters import Value, format_value
 from roarbench.plan.runs import CLEAN
-from roarbench.sandbox.faults import Fault, SubmissionFault, fault
-from roarbench.submissions.attributes import Attribute, class_attributes, parse_parameters, write_values
-from roarbench.text import one_line
+from roarbench.sandbox.faults import Fault, SubmissionFault, make_fault
+from roarbench.submissions.attributes import Attribute, parse_parameters, read_class_attributes, write_values
+from roarbench.text import fit_on_one_line
 
 TEMPLATE = Path(__file__).with_name("template.py")
 LARGEST = 256 * 1024  # bytes
@@ -98,7 +98,7 @@ class Submission:
 
     def _attributes(self) -> dict[str, Attribute]:
         text = _text_of(self.source)
-        return class_attributes(_tree_of(text), text)
+        return read_class_attributes(_tree_of(text), text)
 
 
 def read_submission(path: Path) -> Submission:
@@ -224,8 +224,8 @@ def _text(names: dict[str, object], key: str, most: int) -> str:
     if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "no plain string"
         raise _refuse(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
-    return one_line(value)
+    return fit_on_one_line(value)
 
 
 def _refuse(kind: SubmissionFault, words: str) -> Refusal:
-    return Refusal(fault(kind, words))
+    return Refusal(make_fault(kind, words))

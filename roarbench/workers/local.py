@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.devices import SHARING, bound_compilers, keep_memory, sort_fast
+from roarbench.devices import SHARING, keep_memory, limit_compilers, sort_fast
 from roarbench.errors import MachineError
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
 from roarbench.workers.logs import write_worker_log
@@ -232,7 +232,7 @@ def _serve(
 ) -> None:
     """Do jobs until the parent closes the connection, or is killed; `counts`: workers that see this GPU, and all."""
     sharing, workers = counts
-    bound_compilers(workers)
+    limit_compilers(workers)
     keep_memory()
     if logs:
         write_worker_log(logs)

@@ -20,10 +20,10 @@ class JsonLines(logging.Formatter):
         about = {**_concerns, **getattr(record, "about", {})}
         if record.exc_info:
             about["traceback"] = self.formatException(record.exc_info)
-        return json_line(record.levelname.lower(), record.getMessage(), about, record.created)
+        return format_json_line(record.levelname.lower(), record.getMessage(), about, record.created)
 
 
-def json_line(level: str, message: str, about: dict[str, object], seconds: float | None = None) -> str:
+def format_json_line(level: str, message: str, about: dict[str, object], seconds: float | None = None) -> str:
     """Return a line of a log, without its end; `seconds` since 1970 say when, now if None."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
     return json.dumps({"time": moment.isoformat(timespec="milliseconds"), "level": level, "message": message, **about})

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.devices import COMPILING, SHARING, bound_compilers, compiles
+from roarbench.devices import COMPILING, SHARING, is_compilation_on, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.text import one_line
+from roarbench.text import fit_on_one_line
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import keep_signals
@@ -98,7 +98,7 @@ class _JobActor:
             os.environ[COMPILING] = "1"
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
-            bound_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
+            limit_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
         with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
             os.chdir(place.folder)
         if place.logs:
@@ -139,7 +139,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, compiles())
+        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, is_compilation_on())
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}
@@ -245,4 +245,4 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 def _reason(error: BaseException) -> str:
     """Return the last line of what Ray says, which names the cause; the lines before it are ids and call stacks."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return one_line(lines[-1], 300)
+    return fit_on_one_line(lines[-1], 300)

@@ -8,7 +8,7 @@ import json
 from itertools import product
 from pathlib import Path
 
-from roarbench.text import MISSING, markdown_table, percent
+from roarbench.text import MISSING, format_markdown_table, format_percent
 from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
@@ -23,12 +23,12 @@ def recorded() -> dict[str, str]:
     found = {tuple(line[1:5]): line[5] for line in lines if line[0] == 0}
 
     def cell(epochs: int, kind: str, row: str) -> str:
-        images, masks = (percent(found.get((epochs, kind, row, alone))) for alone in (False, True))
+        images, masks = (format_percent(found.get((epochs, kind, row, alone))) for alone in (False, True))
         return images if images == masks == MISSING or row == "none" else f"{images} / {masks}"
 
     made = [[kind, str(n), *(cell(n, kind, row) for row in NAMES)] for kind, n in product(KINDS, LENGTHS)]
     shown = (line for line in made if set(line[2:]) - {MISSING})
-    return {"outcomes": markdown_table(("augmentation", "epochs", *NAMES.values()), shown)}
+    return {"outcomes": format_markdown_table(("augmentation", "epochs", *NAMES.values()), shown)}
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ from pathlib import Path
 import torch
 from scipy.stats import spearmanr
 
-from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.datasets.decoded import ImageData, open_decoded
-from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.baselines import make_baseline_images
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.text import MISSING, interval, markdown_table
+from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import opened, program, write
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def distances(data: ImageData) -> Distances:
     norm = Normalisation(data.mean, data.std)
     images = normalise(torch.from_numpy(data.test.pixels), norm)
     black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
-    made = {name: baseline_images(name, images, black) for name in NAMES}
+    made = {name: make_baseline_images(name, images, black) for name in NAMES}
     return {(one, fill): float((made[one] - made[BASELINES[fill]]).abs().mean()) for one in made for fill in BASELINES}
 
 
@@ -41,8 +41,8 @@ def gains(evidence: Evidence, protocol: Protocol) -> str:
     """Return a table of gains: a line for each row, a column for each fill."""
     drawn = [evidence.drawn(protocol, evidence.unit, fill) for fill in BASELINES]
     rows = evidence.suite_results.suite.placed
-    lines = ([f"`{name}`", *(interval(each.area(name)) for each in drawn)] for name in rows)
-    return markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in BASELINES)), lines)
+    lines = ([f"`{name}`", *(format_interval(each.area(name)) for each in drawn)] for name in rows)
+    return format_markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in BASELINES)), lines)
 
 
 def row_of(base: str, baseline: str) -> str:
@@ -62,7 +62,7 @@ def orders(evidence: Evidence, far: Distances) -> str:
             known = None not in areas
             line.append(f"{spearmanr([far[pair] for pair in pairs], areas).statistic:+.2f}" if known else MISSING)
         lines.append(line)
-    return markdown_table(("estimator", "pairs", "matched", "specific"), lines)
+    return format_markdown_table(("estimator", "pairs", "matched", "specific"), lines)
 
 
 def differences(evidence: Evidence) -> str:
@@ -74,9 +74,9 @@ def differences(evidence: Evidence) -> str:
         line, mine = [protocol.name, f"`{fill}`"], areas[own]
         for name, other in areas.items():
             over = drawn.estimate(mine.minus(other) if mine and other else None)
-            line.append("" if name == own else interval(over))
+            line.append("" if name == own else format_interval(over))
         lines.append(line)
-    return markdown_table(("gain", "fill", *(f"over IG from {name} [95 %]" for name in NAMES)), lines)
+    return format_markdown_table(("gain", "fill", *(f"over IG from {name} [95 %]" for name in NAMES)), lines)
 
 
 def main() -> None:
@@ -91,7 +91,9 @@ def main() -> None:
     far = distances(next(data for data in decoded if data.fingerprint == evidence.suite_results.data))
     apart = ([f"`{name}`", *(f"{far[name, fill]:.2f}" for fill in BASELINES)] for name in NAMES)
     tables = {
-        "distances": markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
+        "distances": format_markdown_table(
+            ("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart
+        ),
         **{protocol.name: gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)},
         "differences": differences(evidence),
         "orders": orders(evidence, far),

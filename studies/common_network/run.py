@@ -12,7 +12,7 @@ import json
 from itertools import product
 from pathlib import Path
 
-from roarbench.text import MISSING, markdown_table
+from roarbench.text import MISSING, format_markdown_table
 from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
@@ -30,7 +30,7 @@ def recorded() -> dict[str, str]:
         for (network, name), row in product(NETWORKS.items(), ROWS)
     )
     heads = ("network", "row", "trained on own masks", "on either", "on other images' masks")
-    return {"exchange": markdown_table(heads, lines)}
+    return {"exchange": format_markdown_table(heads, lines)}
 
 
 if __name__ == "__main__":

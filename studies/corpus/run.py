@@ -6,7 +6,7 @@ Run: python -m studies.corpus.run writes the tables of results.npz, which studie
 from collections.abc import Iterator
 from pathlib import Path
 
-from roarbench.text import MISSING, markdown_table
+from roarbench.text import MISSING, format_markdown_table
 from studies.matched.run import CORPUS, errors_above, gain, points, stored
 from studies.page import write_recorded
 
@@ -28,7 +28,7 @@ HEADS = (
 
 def recorded() -> dict[str, str]:
     """Return the tables of the shipped results."""
-    return {"corpus": markdown_table(HEADS, _lines()), "fitted": markdown_table(FITTED, _fitted())}
+    return {"corpus": format_markdown_table(HEADS, _lines()), "fitted": format_markdown_table(FITTED, _fitted())}
 
 
 def _lines() -> Iterator[list[str]]:

@@ -19,15 +19,15 @@ import numpy as np
 from roarbench.protocols.roar import ROAR
 from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
-from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
+from roarbench.stats.board_agreement import compare_boards
+from roarbench.stats.bootstrap import Bootstrap, Sample, compute_half_width
 from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import Correctness
-from roarbench.stats.replication import replication
 from roarbench.stats.resampling import Draws, draw
-from roarbench.stats.sampled_gains import gain_samples
-from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.stats.sampled_gains import sample_gains
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, markdown_table
+from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import CONTROLS, DESIGNS, WORLDS, Experiment, World, experiment, gains_of, setting, truth
 from studies.page import program, write
@@ -62,9 +62,9 @@ class Judged(NamedTuple):
 
 def judged(scores: Correctness, bootstrap: Bootstrap) -> Judged:
     """Draw for a synthetic board as for a real one."""
-    spread = spread_of([scores])
+    spread = estimate_spread([scores])
     draws = draw(scores, bootstrap, spread)
-    return Judged(draws, spread, gain_samples(scores, ROAR, draws), gain_samples(scores, ROAR, draws.replication))
+    return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
 
 
 def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
@@ -91,7 +91,7 @@ def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]
 
 def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
     """Return the share of 95% intervals that hold their value, in [0, 1]."""
-    return float(np.mean([abs(sample.value - value) <= half_width(sample, 0.95) for sample, value in pairs]))
+    return float(np.mean([abs(sample.value - value) <= compute_half_width(sample, 0.95) for sample, value in pairs]))
 
 
 def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> dict[str, dict[str, float | None]]:
@@ -108,14 +108,14 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
         compute_drawn_board(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
         for run, seen in ((done, found), (other, again))
     )
-    alike, detectable = replication(one, two), one.detectable or 0.0
+    alike, detectable = compare_boards(one, two), one.detectable or 0.0
     return {
         "here": {**kept(world, found, done, again.gains)},
         "one_reference": {**kept(world, told, done, again.gains)},
         "other": {
             "false_discoveries": _false_discoveries(one, gains),
             "all_places": all(_place_holds(row, gains) for row in one.rows),
-            "width": float(np.mean([half_width(found.gains[name], 0.95) for name in world.explained])),
+            "width": float(np.mean([compute_half_width(found.gains[name], 0.95) for name in world.explained])),
             "detectable": detectable,
             "power": _power(found, detectable, gains, world.explained),
             "freedom": one.reference_freedom,
@@ -153,7 +153,7 @@ def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[
     for one, other in pairwise(rows):
         difference = found.gains[one].minus(found.gains[other])
         off = difference.value - (gains[one] - gains[other])
-        shares.append(off + shift > half_width(difference, 0.95))
+        shares.append(off + shift > compute_half_width(difference, 0.95))
     return float(np.mean(shares))
 
 
@@ -180,9 +180,13 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     """Return the tables of the README by name."""
     worlds = record["worlds"]
     return {
-        "designs": markdown_table(DESIGN_HEADS, ([name, *_design(worlds[name])] for name in list(worlds)[:DESIGNS])),
-        "agreement": markdown_table(TAU_HEADS, ([name, *_held(tau)] for name, tau in record["agreement"].items())),
-        "coverage": markdown_table(COVERAGE_HEADS, ([name, *_shares(world)] for name, world in worlds.items())),
+        "designs": format_markdown_table(
+            DESIGN_HEADS, ([name, *_design(worlds[name])] for name in list(worlds)[:DESIGNS])
+        ),
+        "agreement": format_markdown_table(
+            TAU_HEADS, ([name, *_held(tau)] for name, tau in record["agreement"].items())
+        ),
+        "coverage": format_markdown_table(COVERAGE_HEADS, ([name, *_shares(world)] for name, world in worlds.items())),
     }
 
 
@@ -233,8 +237,8 @@ def main() -> None:
 
 def share_images() -> None:
     """Let boards share their drawn images, as boards of one suite do; drawing them anew takes most of the time."""
-    weights = drawing.image_weights
-    drawing.image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *asked: list(weights(*asked)))  # type: ignore[assignment]
+    weights = drawing.draw_image_weights
+    drawing.draw_image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *asked: list(weights(*asked)))  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from scipy.stats import norm
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_drawn_board
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, area_weights
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
 from roarbench.stats.resampling import draw
-from roarbench.stats.variance_components import spread_of
+from roarbench.stats.variance_components import estimate_spread
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import markdown_table
+from roarbench.text import format_markdown_table
 from studies.page import program
 
 HEADS = (
@@ -117,10 +117,10 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
     """Simulate an experiment and compare what its board says with the truth."""
     scores = experiment(world, generator)
     assert scores.differences
-    spread = spread_of([scores.differences])
+    spread = estimate_spread([scores.differences])
     judged = compute_drawn_board(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
-    share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
+    share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}
     for name, gain in true.items():
         _, low, high = rows[name].gain
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--world", default="", help="only those whose name begins so")
     arguments = parser.parse_args()
     asked = (world for world in WORLDS if world.name.startswith(arguments.world))
-    print(markdown_table(HEADS, (line(world, arguments.boards, arguments.seed) for world in asked)))
+    print(format_markdown_table(HEADS, (line(world, arguments.boards, arguments.seed) for world in asked)))
 
 
 if __name__ == "__main__":

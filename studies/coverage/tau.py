@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import Floats
-from roarbench.stats.replication import agreement
 
 OUTCOME = ("held", "width", "held_by_percentiles", "width_of_percentiles")
 
@@ -27,7 +27,7 @@ def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, 
         seen = true + generator.standard_normal((2, rows))
         draws = seen[:, :, None] + generator.standard_normal((2, rows, 200))
         boards = [{str(row): Sample(float(seen[b, row]), draws[b, row]) for row in range(rows)} for b in (0, 1)]
-        found = agreement(boards[0], boards[1], 0.95)
+        found = compute_agreement(boards[0], boards[1], 0.95)
         assert found is not None and found.tau.low is not None and found.tau.high is not None
         tau = float(_tau(true[0], true[1]))
         for low, high in ((found.tau.low, found.tau.high), np.quantile(_tau(draws[0], draws[1]), (0.025, 0.975))):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.protocols.roar import ROAR
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, area_weights, gain
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights, compute_gain
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")
@@ -80,7 +80,7 @@ def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
         name: np.array([accuracies[UNTOUCHED], *(accuracies[name, t] for t in world.levels)])
         for name in world.estimators
     }
-    return {name: float(gain(levels, curve, curves["random"], ROAR.order)) for name, curve in curves.items()}
+    return {name: float(compute_gain(levels, curve, curves["random"], ROAR.order)) for name, curve in curves.items()}
 
 
 class Setting(NamedTuple):
@@ -122,7 +122,7 @@ def experiment(world: World, given: Setting, generator: np.random.Generator) -> 
         for name in rows
     }
     # a reference moves a curve in proportion to t, the gain by one standard deviation
-    unit = float(area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
+    unit = float(compute_area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
     correct: dict[Point, Bits] = {}
     exact: dict[Point, float] = {}
     for point, accuracy in truth(world).items():

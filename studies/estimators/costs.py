@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.estimators.parameters import format_value
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.models.build import build
-from roarbench.text import markdown_table
+from roarbench.text import format_markdown_table
 from studies.page import write_recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
@@ -31,7 +31,7 @@ HEADS = ("estimator", "what it is", "parameters", "passes", "ms")
 def costs() -> dict[str, str]:
     """Measure every estimator: id, what it is, parameters, passes forward and back, milliseconds."""
     torch.set_num_threads(1)
-    return {"costs": markdown_table(HEADS, _lines())}
+    return {"costs": format_markdown_table(HEADS, _lines())}
 
 
 def _lines() -> Iterator[list[str]]:
@@ -46,7 +46,7 @@ def cost(estimator: Estimator) -> str:
     """Return the passes of an image, forward + backward, in words."""
     if estimator.control:
         return "none"
-    forward, backward = passes([estimator])
+    forward, backward = count_passes([estimator])
     return COUNTED.get(estimator.base, f"{forward}, {backward}")
 
 
@@ -58,9 +58,9 @@ def milliseconds(estimator: Estimator) -> float:
     images = torch.randn(IMAGES, *shape, generator=generator)
     batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), by_class=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
-    importance_maps(asked, model, batch.part(slice(1)), black)
+    compute_importance_maps(asked, model, batch.part(slice(1)), black)
     start = time.process_time()
-    importance_maps(asked, model, batch, black)
+    compute_importance_maps(asked, model, batch, black)
     return 1000 * (time.process_time() - start) / IMAGES
 
 

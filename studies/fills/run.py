@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILLS
 from roarbench.errors import RunError
-from roarbench.execution.local_workers import workers_here
+from roarbench.execution.local_workers import count_workers
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite
@@ -26,9 +26,9 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.resampling import draw
-from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.text import interval, markdown_table, percent
+from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.workspace import Workspace
+from roarbench.text import format_interval, format_markdown_table, format_percent
 from studies.page import program, write
 
 LEVEL = 0.9
@@ -63,10 +63,12 @@ def table(results: SuiteResults, rows: Sequence[str]) -> str:
         masks = accuracy(row)
         for fill in FILLS:
             if images := accuracy(row, fill):
-                shares = (percent(images.value), percent(masks.value if masks else None))
-                over_random = "" if row == RANDOM else interval(points_over(images, accuracy(RANDOM, fill)))
-                lines.append([f"`{row}`", f"`{fill}`", *shares, interval(points_over(images, masks)), over_random])
-    return markdown_table(HEADS, lines)
+                shares = (format_percent(images.value), format_percent(masks.value if masks else None))
+                over_random = "" if row == RANDOM else format_interval(points_over(images, accuracy(RANDOM, fill)))
+                lines.append(
+                    [f"`{row}`", f"`{fill}`", *shares, format_interval(points_over(images, masks)), over_random]
+                )
+    return format_markdown_table(HEADS, lines)
 
 
 def main() -> None:
@@ -78,8 +80,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="processes; one per core by default")
     options = parser.parse_args()
     rows = options.rows.split(",")
-    with ResultsStore.open(default_url(options.store)) as store:
-        request = Request(suite_of(rows), workers=workers_here(options.workers), limit=options.limit)
+    with ResultsStore.open(find_default_url(options.store)) as store:
+        request = Request(suite_of(rows), workers=count_workers(options.workers), limit=options.limit)
         console = Console(stderr=True, highlight=False, markup=False)
         done = run_suite(request, Workspace(options.store), store, console)
     if done.failed:

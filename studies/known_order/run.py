@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roarbench.text import markdown_table
+from roarbench.text import format_markdown_table
 from studies.matched.run import LEVELS, Answers, Gains, errors_above, gain, stored
 from studies.page import write_recorded
 
@@ -65,7 +65,7 @@ def settled(steps: Sequence[Gains]) -> tuple[int, int, int]:
 
 def recorded() -> dict[str, str]:
     """Return the table of the shipped results."""
-    return {"order": markdown_table(HEADS, _lines())}
+    return {"order": format_markdown_table(HEADS, _lines())}
 
 
 def _lines() -> Iterator[list[str]]:

@@ -24,17 +24,17 @@ from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noisy_copies
+from roarbench.estimators.noise import make_noisy_copies
 from roarbench.estimators.randomness import pair_images
-from roarbench.kernels.bit_planes import Layout, bin_codes, encode, find_removed_bits
+from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
-from roarbench.kernels.fill import removal_magnitude
+from roarbench.kernels.fill import compute_removal_magnitude
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.mask_matching import match_removed, strata
-from roarbench.kernels.ranking import features, sort_keys, tie_order
+from roarbench.kernels.matched_masks import assign_strata, match_removed
+from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
@@ -68,13 +68,13 @@ class Lab:
         self.norm, self.fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
         self._explain(self.test, TEST_IDS)
         self.turns = np.argsort(self.ties, axis=1)  # the place of each feature among equals in other images' masks
-        self.numbers = removal_magnitude(self.test, self.fill[:, None, None], Unit.SCALAR)
-        self.strata = strata(self.numbers)
+        self.numbers = compute_removal_magnitude(self.test, self.fill[:, None, None], Unit.SCALAR)
+        self.strata = assign_strata(self.numbers)
 
     def _explain(self, images: Tensor, first: int) -> None:
         ids = first + torch.arange(len(images))
         self.batch = Batch(normalise(images, self.norm), torch.zeros(0), ids)
-        self.ties = tie_order(ids.numpy(), LAYOUT.features)
+        self.ties = draw_tie_order(ids.numpy(), LAYOUT.features)
         self.others = pair_images(len(images), first, self.seed)
 
     def on_training_images(self) -> "Lab":
@@ -112,7 +112,7 @@ class Lab:
 
     def keys(self, importance: Tensor) -> NDArray[Any]:
         """Return what orders the features of each map, ascending."""
-        return sort_keys(features(importance.detach().numpy(), SHAPE, Unit.SCALAR), self.ties)
+        return sort_keys(arrange_features(importance.detach().numpy(), SHAPE, Unit.SCALAR), self.ties)
 
     def planes(self, importance: Tensor) -> NDArray[np.uint8]:
         """Return the bit-planes of maps of the images that are explained."""
@@ -126,7 +126,7 @@ class Lab:
 
     def answers(self, model: nn.Module, planes: NDArray[np.uint8], name: str = "matched") -> Answers:
         """Return the answers by level with the own mask, another image's, and a matched one, which has this name."""
-        codes, made = bin_codes(planes, LAYOUT)[self.others], {}
+        codes, made = read_bin_codes(planes, LAYOUT)[self.others], {}
         for t in LEVELS:
             packed = find_removed_bits(planes, t, Order.MORF, LAYOUT)
             given = match_removed(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
@@ -173,16 +173,16 @@ def asking(lab: Lab, model: nn.Module) -> Maps:
         "input-x-grad": lambda: x * grad(x),
         "abs-ixg": lambda: (x * grad(x)).abs(),
         "grad": lambda: grad(x),
-        "sgsq": lambda: sum(grad(noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
+        "sgsq": lambda: sum(grad(make_noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
         "half-images": submitted(half_images),
         "class-evidence": submitted(class_evidence),
-        "sg-ixg-abs": lambda: (x * sum(grad(noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
+        "sg-ixg-abs": lambda: (x * sum(grad(make_noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
     }
 
 
 def control(name: str, batch: Batch) -> Tensor:
     """Return the map of a control."""
-    return importance_maps([find_estimator(name)], None, batch, torch.zeros(3, 1, 1))[name]
+    return compute_importance_maps([find_estimator(name)], None, batch, torch.zeros(3, 1, 1))[name]
 
 
 def not_asking(lab: Lab) -> Maps:
@@ -228,9 +228,9 @@ def candidates(lab: Lab) -> dict[str, Strata]:
     """Return the strata of each candidate."""
     contrast = control("contrast", lab.batch._replace(images=lab.test.float()))
     third = contrast.round().clamp(0, 255).to(torch.uint8).flatten(1).numpy()
-    found = {f"dev-{bins}": strata(lab.numbers[:1], bins) for bins in (8, 16, 64)}
-    found |= {f"dev-blur-{bins}x{bins}": strata(lab.numbers, bins) for bins in (4, 8)}
-    return found | {"dev-blur-contrast-4^3": strata([*lab.numbers, third], 4)}
+    found = {f"dev-{bins}": assign_strata(lab.numbers[:1], bins) for bins in (8, 16, 64)}
+    found |= {f"dev-blur-{bins}x{bins}": assign_strata(lab.numbers, bins) for bins in (4, 8)}
+    return found | {"dev-blur-contrast-4^3": assign_strata([*lab.numbers, third], 4)}
 
 
 def scored(lab: Lab, common: nn.Module, importance: Tensor, tried: dict[str, Strata]) -> Answers:

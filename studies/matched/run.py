@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.text import markdown_table
+from roarbench.text import format_markdown_table
 from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
@@ -53,7 +53,7 @@ def errors_above(difference: Gains) -> float:
 
 def recorded() -> dict[str, str]:
     """Return mean gains in accuracy points with standard errors, of the rows that every candidate scored."""
-    return {"strata": markdown_table(("row", *MASKS), _lines())}
+    return {"strata": format_markdown_table(("row", *MASKS), _lines())}
 
 
 def _lines() -> Iterator[list[str]]:

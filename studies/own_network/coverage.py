@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.enums import Order
-from roarbench.stats.bootstrap import Bootstrap, estimate, half_width
-from roarbench.stats.own_network import interactions, own_network_gain, predict_again
+from roarbench.stats.bootstrap import Bootstrap, compute_half_width, estimate
+from roarbench.stats.own_network_gain import compute_interactions, compute_own_network_gain, predict_replication
 from studies.page import program
 
 FILE = Path(__file__).with_name("coverage.json")
@@ -44,10 +44,10 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
     chance, other = np.random.default_rng(1), np.random.default_rng(2)
     found, predicted = [], []
     for seed in range(experiments):
-        gain = own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
+        gain = compute_own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
         found.append((*estimate(gain.gain, 0.95), gain.permutation))
-        again = float(interactions(answers(other, networks, *setting), Order.MORF).mean())
-        predicted.append(abs(again - gain.gain.value) <= half_width(predict_again(gain.gain), 0.95))
+        again = float(compute_interactions(answers(other, networks, *setting), Order.MORF).mean())
+        predicted.append(abs(again - gain.gain.value) <= compute_half_width(predict_replication(gain.gain), 0.95))
     values, low, high = np.array([each[:3] for each in found], float).T
     true = values.mean() if setting[0] else 0.0
     chances = [each[3] for each in found if each[3] is not None]

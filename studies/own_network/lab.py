@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.removal import Removal, features_of, score
+from roarbench.api.removal import Removal, compute_feature_importance, compute_logits
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.enums import OWN_NETWORK_LEVELS, Order, Precision, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.inputs import Batch
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import replace_features
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import rank, tie_order
+from roarbench.kernels.ranking import draw_tie_order, rank
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
@@ -112,7 +112,7 @@ class Lab:
     def group(self, models: Sequence[nn.Module], first: int, last: int) -> "Group":
         """Return the test images first … last - 1 that these networks put into one class."""
         pixels = torch.from_numpy(self.data.test.pixels[first:last])
-        said = torch.stack([score(model, normalise(pixels, self.norm)).argmax(1) for model in models])
+        said = torch.stack([compute_logits(model, normalise(pixels, self.norm)).argmax(1) for model in models])
         rows = torch.nonzero((said == said[0]).all(0)).flatten()
         return Group(self, list(models), pixels[rows], said[0, rows], TEST_IDS + first + rows)
 
@@ -192,7 +192,9 @@ class Group(NamedTuple):
         for model in models or self.models:
             batch = Batch(self.images, self.targets, self.ids)
             parts = [
-                importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), self.lab.norm.black, precision)
+                compute_importance_maps(
+                    rows, model, batch.part(slice(at, at + EXPLAINED)), self.lab.norm.black, precision
+                )
                 for at in range(0, len(self.ids), EXPLAINED)
             ]
             made.append({row.id: torch.cat([part[row.id] for part in parts]) for row in rows})
@@ -203,10 +205,10 @@ class Group(NamedTuple):
         count, images = len(self.models), self.images
         found = np.zeros((len(maps), count, len(removal.levels), len(images)), np.bool_)
         for number, one in enumerate(maps):
-            features = features_of(one.detach(), tuple(images.shape[1:]), removal.unit)
-            ranked = rank(features, tie_order(self.ids.numpy(), features.shape[1]))
+            features = compute_feature_importance(one.detach(), tuple(images.shape[1:]), removal.unit)
+            ranked = rank(features, draw_tie_order(self.ids.numpy(), features.shape[1]))
             for level, mask in enumerate(removal.masks(ranked, images.shape)):
                 left = normalise(replace_features(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)
                 for judge, model in enumerate(self.models):
-                    found[number, judge, level] = (score(model, left).argmax(1) == self.targets).numpy()
+                    found[number, judge, level] = (compute_logits(model, left).argmax(1) == self.targets).numpy()
         return found

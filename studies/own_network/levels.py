@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.own_network import kept_predictions
+from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.analysis.stored_results import collect
 from roarbench.enums import Unit
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.own_network import interactions, own_network_gain
+from roarbench.stats.own_network_gain import compute_interactions, compute_own_network_gain
 from studies.page import opened, program
 
 FOLDER = Path(__file__).parent
@@ -66,11 +66,11 @@ def main() -> None:
     gains: dict[tuple[str, str], Levels] = {}
     levels: tuple[float, ...] = ()
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
-        levels, found = kept_predictions(results, protocol, Unit.SCALAR)
+        levels, found = load_kept_predictions(results, protocol, Unit.SCALAR)
         for name, kept in found.items():
             if name in ROWS:
-                samples = own_network_gain(kept.answers, protocol.order, Bootstrap()).levels
-                by_image = interactions(kept.answers, protocol.order).mean(0)
+                samples = compute_own_network_gain(kept.answers, protocol.order, Bootstrap()).levels
+                by_image = compute_interactions(kept.answers, protocol.order).mean(0)
                 gains[protocol.name, name] = Levels(samples, by_image)
     numbers = range(len(levels))
     sets = list(chain.from_iterable(combinations(numbers, count) for count in numbers if count)) + [tuple(numbers)]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench import mix_maps
-from roarbench.analysis.own_network import kept_predictions
+from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.analysis.stored_results import collect
 from roarbench.api.removal import Removal
 from roarbench.enums import Order, Precision, Unit
@@ -27,7 +27,7 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import ROAR
-from roarbench.store.networks import checksum
+from roarbench.store.networks import compute_weights_checksum
 from studies.own_network import adversaries
 from studies.own_network.lab import MORF, VARIANTS, Group, Kept, Lab, keep_results, read_results, untrained
 from studies.page import board, by_gain, opened, program
@@ -110,7 +110,7 @@ def noise(group: Group, form: str, seed: int) -> list[Tensor]:
     """Return noise that is seeded by the checksum of the network's weights."""
     made = []
     for model in group.models:
-        generator = torch.Generator().manual_seed(int(checksum(model.state_dict())[:15], 16) + seed)
+        generator = torch.Generator().manual_seed(int(compute_weights_checksum(model.state_dict())[:15], 16) + seed)
         made.append(FORMS[form](group.images, torch.rand(group.images.shape, generator=generator)))
     return made
 
@@ -244,7 +244,7 @@ def stored(found: dict[str, Kept], store: Path, suite: SuiteSpec, experiment: st
         results = collect(suite, held)
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         if results.suite.shared(protocol, Unit.SCALAR)[1]:
-            for name, kept in kept_predictions(results, protocol, Unit.SCALAR)[1].items():
+            for name, kept in load_kept_predictions(results, protocol, Unit.SCALAR)[1].items():
                 found[f"{experiment} {protocol.order}/{name}"] = kept.answers
     if results.suite.shared(ROAR, Unit.SCALAR)[1]:
         file = Path(__file__).with_name("roar.json")

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from roarbench import corners
+from roarbench import planted_corners
 from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.inputs import Batch
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.store.networks import StoredNetwork
@@ -26,8 +26,8 @@ ROWS, IMAGES, TOP = ("grad-sq", "sgsq-grad", "var-grad", "gb-sq", "input-x-grad"
 def patches(shape: torch.Size, corner: int) -> Tensor:
     """Mark a network's own patch with 1 and the other three with 2, int (c h w)."""
     found = torch.zeros(shape, dtype=torch.int)
-    for number in range(corners.CORNERS):
-        rows, columns = corners.place(number, shape[-1])
+    for number in range(planted_corners.CORNERS):
+        rows, columns = planted_corners.locate_patch(number, shape[-1])
         found[:, rows, columns] = 1 if number == corner else 2
     return found.flatten()
 
@@ -43,11 +43,12 @@ def measure(store: Path) -> dict[str, dict[str, float]]:
         model.load_state_dict(StoredNetwork(path.parent, "", path.name).weights())
         with torch.no_grad():
             batch = Batch(images, model(images).argmax(1), TEST_IDS + torch.arange(IMAGES))
-        where = patches(images.shape[1:], corners.find_own_corner(seed))
+        where = patches(images.shape[1:], planted_corners.find_corner_of_network(seed))
         rows = [find_estimator(name) for name in ROWS]
         starts = range(0, IMAGES, EXPLAINED)
         made = [
-            importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), torch.zeros(3, 1, 1)) for at in starts
+            compute_importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), torch.zeros(3, 1, 1))
+            for at in starts
         ]
         parts.append(shares({name: torch.cat([one[name] for one in made]).flatten(1) for name in ROWS}, where))
     return {row: {what: round(sum(one[row][what] for one in parts) / len(parts), 3) for what in parts[0][row]}

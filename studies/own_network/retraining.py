@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.analysis.stored_results import collect
-from roarbench.api.removal import score
+from roarbench.api.removal import compute_logits
 from roarbench.enums import Unit
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import normalise
-from roarbench.kernels.ranking import count_removed, rank, tie_order
+from roarbench.kernels.ranking import count_removed, draw_tie_order, rank
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -33,14 +33,14 @@ def without_first(lab: Lab, model: nn.Module, pixels: Tensor, first_id: int) -> 
     packed = []
     for part, ids in zip(torch.split(pixels, 64), torch.split(first_id + torch.arange(len(pixels)), 64), strict=True):
         images = normalise(part, lab.norm)
-        found = greedy(model, images, score(model, images).argmax(1))
+        found = greedy(model, images, compute_logits(model, images).argmax(1))
         packed.append(removed_first(found.flatten(1).numpy(), ids.numpy()))
     return DegradedImages(pixels, torch.from_numpy(np.concatenate(packed)), lab.mean, Unit.SCALAR)
 
 
 def removed_first(importance: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Mark the share of features of most importance, (n, d), in packed bits, uint8 (n, d / 8)."""
-    ranked = rank(importance, tie_order(ids, importance.shape[1]))
+    ranked = rank(importance, draw_tie_order(ids, importance.shape[1]))
     gone = np.zeros(importance.shape, bool)
     np.put_along_axis(gone, ranked[:, : count_removed(LEVEL, importance.shape[1])], True, 1)
     return np.packbits(gone, axis=1)
@@ -53,7 +53,7 @@ def retrained(lab: Lab, model: nn.Module, seed: int) -> NDArray[np.bool_]:
     inputs = without_first(lab, model, torch.from_numpy(train.pixels), 0)
     fit(network, inputs, labels, lab.norm, find_recipe("quick@2"), seed)
     tested = without_first(lab, model, torch.from_numpy(test.pixels), TEST_IDS).batch(torch.arange(len(test.labels)))
-    return np.asarray(score(network.eval(), normalise(tested, lab.norm)).argmax(1).numpy() == test.labels)
+    return np.asarray(compute_logits(network.eval(), normalise(tested, lab.norm)).argmax(1).numpy() == test.labels)
 
 
 def main() -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 import roarbench as rb
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
+from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.own_network import own_network_gain
-from roarbench.stats.replication import agreement
-from roarbench.text import interval, markdown_table
+from roarbench.stats.own_network_gain import compute_own_network_gain
+from roarbench.text import format_interval, format_markdown_table
 from studies.own_network.lab import VARIANTS, Kept, read_results
 from studies.page import Tables, write_recorded
 
@@ -52,7 +52,7 @@ def of(experiment: str) -> dict[str, Kept]:
 
 def gain(kept: Kept, order: Order = Order.MORF, resamples: int = 2000) -> Sample:
     """Return the gain of a row."""
-    return own_network_gain(kept, order, Bootstrap(resamples)).gain
+    return compute_own_network_gain(kept, order, Bootstrap(resamples)).gain
 
 
 def shown(sample: Sample) -> Estimate:
@@ -66,13 +66,13 @@ def controls() -> str:
     lines = []
     lerf = of("corners lerf")
     for name, kept in of("corners morf").items():
-        levels = own_network_gain(kept, Order.MORF, Bootstrap(10)).levels
+        levels = compute_own_network_gain(kept, Order.MORF, Bootstrap(10)).levels
         found, other = (
             gain(each[:, :, CHOSEN], order) for each, order in ((kept, Order.MORF), (lerf[name], Order.LERF))
         )
         each = ", ".join(f"{level.value:+.0f}" for level in levels)
-        lines.append((found.value, [f"`{name}`", interval(shown(found)), each, interval(shown(other))]))
-    return markdown_table(heads, (line for _, line in sorted(lines, key=lambda each: -each[0])))
+        lines.append((found.value, [f"`{name}`", format_interval(shown(found)), each, format_interval(shown(other))]))
+    return format_markdown_table(heads, (line for _, line in sorted(lines, key=lambda each: -each[0])))
 
 
 def patch() -> str:
@@ -80,7 +80,7 @@ def patch() -> str:
     found = json.loads((FOLDER / "patch.json").read_text())
     regions = ("own patch", "other patches", "elsewhere")
     rows = [[f"`{name}`", *(f"{found[name][f'first, {one}']:.1%}" for one in regions)] for name in found]
-    return markdown_table(("map", *(f"{one} in the first 5 %" for one in regions)), rows)
+    return format_markdown_table(("map", *(f"{one} in the first 5 %" for one in regions)), rows)
 
 
 def meaningless() -> str:
@@ -96,7 +96,7 @@ def meaningless() -> str:
             ((1, [one.low for one in found]), (-1, [one.high for one in found])))  # fmt: skip
         error = values.std(ddof=1) / len(values) ** 0.5
         rows.append([name, str(len(found)), f"{values.mean():+.2f} ± {error:.2f}", str(above), str(below)])
-    return markdown_table(("map", "maps", "mean gain ± standard error", "above 0", "below 0"), rows)
+    return format_markdown_table(("map", "maps", "mean gain ± standard error", "above 0", "below 0"), rows)
 
 
 def mixed() -> str:
@@ -112,9 +112,9 @@ def mixed() -> str:
         wrong = sum((pair.high or 0.0) < 0 for pair in pairs)
         gains = ", ".join(f"{one.value:+.1f}" for one in found)
         counts = (str(right), str(wrong), str(len(pairs) - right - wrong))
-        rows.append([f"`{row}`", kind, gains, *counts, interval(shown(found[-1]))])
+        rows.append([f"`{row}`", kind, gains, *counts, format_interval(shown(found[-1]))])
     heads = ("map", "mixed with", "gain at shares 0, .25, .5, .75, 1", "right", "wrong", "open", "gain at share 1")
-    return markdown_table(heads, rows)
+    return format_markdown_table(heads, rows)
 
 
 def gains_of(rows: Mapping[str, Kept], order: Order = Order.MORF) -> dict[str, Sample]:
@@ -123,7 +123,7 @@ def gains_of(rows: Mapping[str, Kept], order: Order = Order.MORF) -> dict[str, S
 
 
 def _agree(name: str, one: Mapping[str, Sample], other: Mapping[str, Sample]) -> list[str]:
-    found = agreement(one, other, CONFIDENCE)
+    found = compute_agreement(one, other, CONFIDENCE)
     assert found is not None, "there are three rows"
     low, high = found.tau.low, found.tau.high
     settled = "" if found.settled is None else f"{found.settled}, {found.opposed} opposed"
@@ -151,7 +151,7 @@ def orders() -> str:
     own = gains_of(asking)
     rows += [_agree(f"{protocol.name}, published rows of {suite}", own, _published(suite, protocol))
         for suite, protocol in PUBLISHED]  # fmt: skip
-    return markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
+    return format_markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
 
 
 def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
@@ -175,7 +175,7 @@ def settings() -> str:
         [f"`{row}`", *(f"{each[name]:+.1f}" if name in each else "not run" for name in names)]
         for row, each in found.items()
     )
-    return markdown_table(("row", *names), rows)
+    return format_markdown_table(("row", *names), rows)
 
 
 def others() -> str:
@@ -195,7 +195,7 @@ def others() -> str:
             (f"matched gain, published rows of {suite}", dict(zip(frame["estimator"], frame["gain"], strict=True)))
         )
     lines = [_rank(name, own, found) for name, found in compared]
-    return markdown_table(("beside", "rows", "Kendall's tau", "which"), lines + faithfulness())
+    return format_markdown_table(("beside", "rows", "Kendall's tau", "which"), lines + faithfulness())
 
 
 def faithfulness() -> list[list[str]]:
@@ -231,10 +231,10 @@ def _rank(name: str, own: Mapping[str, float], found: Mapping[str, float]) -> li
 
 def adversaries() -> str:
     """Return gains of estimators that are made to win."""
-    found = {name: own_network_gain(kept, Order.MORF, Bootstrap()) for name, kept in of("adversary").items()}
-    rows = ([name, interval(e := shown(one.gain)), ", ".join(f"{level.value:+.1f}" for level in one.levels),
+    found = {name: compute_own_network_gain(kept, Order.MORF, Bootstrap()) for name, kept in of("adversary").items()}
+    rows = ([name, format_interval(e := shown(one.gain)), ", ".join(f"{level.value:+.1f}" for level in one.levels),
         "yes" if (e.low or 0.0) > 0 else "no"] for name, one in found.items())  # fmt: skip
-    return markdown_table(("estimator", "own-network gain", "at .05, .5", "succeeds"), rows)
+    return format_markdown_table(("estimator", "own-network gain", "at .05, .5", "succeeds"), rows)
 
 
 def roar() -> str:
@@ -250,7 +250,7 @@ def roar() -> str:
         lost = 100 * (found["random"][:count].astype(float) - kept[:count]).mean(0)
         right = ", ".join(f"{100 * one.mean():.1f}" for one in kept[:count])
         rows.append([name, right, f"{lost.mean():+.1f} ± {lost.std(ddof=1) / len(lost) ** 0.5:.1f}"])
-    return markdown_table(("row", "right at t = .9, %", "ROAR gain ± standard error over images"), rows)
+    return format_markdown_table(("row", "right at t = .9, %", "ROAR gain ± standard error over images"), rows)
 
 
 def reasons() -> str:
@@ -261,8 +261,8 @@ def reasons() -> str:
         ends = {"its own": mixed[f"{row}:image:0"], "another image's": mixed[f"{row}:image:1"]}
         found.setdefault(row, ends)[change] = kept
     changes = list(dict.fromkeys(change for each in found.values() for change in each))
-    rows = ([change, *(interval(shown(gain(each[change]))) for each in found.values())] for change in changes)
-    return markdown_table(("map", *(f"`{row}`" for row in found)), rows)
+    rows = ([change, *(format_interval(shown(gain(each[change]))) for each in found.values())] for change in changes)
+    return format_markdown_table(("map", *(f"`{row}`" for row in found)), rows)
 
 
 def covered() -> str:
@@ -276,7 +276,7 @@ def covered() -> str:
         cells = (f"{one['gain']:+.2f}", f"{one['half']:.2f}", *shares)
         rows.append([networks, ", ".join(setting), *cells])
     heads = ("networks", "harm, its spread over networks, over pairs", "gain", "half an interval", "holds")
-    return markdown_table((*heads, "predicts a replication", "above 0", "permutation p < .05"), rows)
+    return format_markdown_table((*heads, "predicts a replication", "above 0", "permutation p < .05"), rows)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roarbench.analysis.claims import CLAIMS, Finding
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.paper_curves import hooker2019
+from roarbench.analysis.paper_curves import read_hooker2019
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_name
@@ -19,12 +19,12 @@ from roarbench.plan.points import expand_points
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.claim_table import claim_records, compute_tables
+from roarbench.report.claim_table import compute_tables, list_claims
 from roarbench.stats.board import Row
+from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Estimate, Sample
-from roarbench.stats.own_network import OwnNetworkVerdict
-from roarbench.stats.replication import agreement
-from roarbench.text import MISSING, interval, markdown_table
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import program, verdict, write
 from studies.paper.figures import draw_fronts, draw_questions
 from studies.paper.published import HIGH, DataSet, cost, front, read_sets, rows_of, share_done, value_of
@@ -42,7 +42,7 @@ def counts(sets: list[DataSet]) -> str:
         asked, done = expand_points(each.results.suite), each.results.results
         shares = [_share(each.results, protocol) for protocol in protocols]
         rows.append([each.name, f"{len(done):,} of {len(asked):,}", *shares])
-    return markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)
+    return format_markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)
 
 
 def _share(results: SuiteResults, protocol: Protocol) -> str:
@@ -53,13 +53,13 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
     shown = [each for each in sets if each.roar_samples]
-    records = [claim_records(Evidence.of(each.results if _whole(each) else each.high)) for each in shown]
+    records = [list_claims(Evidence.of(each.results if _whole(each) else each.high)) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
-        published = found[0]["published"] if found else claim_records(None)[number]["published"]
+        published = found[0]["published"] if found else list_claims(None)[number]["published"]
         rows.append([claim.text, str(Finding(**published)), *(_ours(each["ours"]) for each in found)])
-    return markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
+    return format_markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
 
 
 def _whole(each: DataSet) -> bool:
@@ -72,14 +72,14 @@ def _ours(record: Mapping[str, Any]) -> str:
 
 def accuracies(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
-    published = hooker2019(Order.MORF)
+    published = read_hooker2019(Order.MORF)
     tables = [compute_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar]
     names = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)
     heads = [each.name for each in sets if each.roar]
     rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
     for name in names:
         rows.append([f"`{name}`", *(_percent(of.get(name, {}), HIGH) for of in (*published.values(), *tables))])
-    return markdown_table(("removed first", *(f"{name}, paper" for name in published), *heads), rows)
+    return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *heads), rows)
 
 
 def _percent(curve: Mapping[float, float], t: float) -> str:
@@ -98,27 +98,33 @@ def estimators(sets: list[DataSet]) -> str:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
         roar = [_judged(each.roar.get(name)) for each in sets if each.roar_samples]
         rows.append([f"`{format_name(name)}`", f"{cost(name):,}", *own, *roar])
-    return markdown_table(heads, rows)
+    return format_markdown_table(heads, rows)
 
 
 def _gain(row: Row | None) -> str:
     if row is None:
         return MISSING
-    return f"{interval(row.gain)}{' **yes**' if row.network and row.network.verdict is EXPLAINS else ''}"
+    return f"{format_interval(row.gain)}{' **yes**' if row.network and row.network.verdict is EXPLAINS else ''}"
 
 
 def _judged(row: Row | None) -> str:
-    return MISSING if row is None else f"{interval(row.gain)} {verdict(row.random)}"
+    return MISSING if row is None else f"{format_interval(row.gain)} {verdict(row.random)}"
 
 
 def fronts(sets: list[DataSet]) -> str:
     """Return the Pareto front of own-network gain against passes on each data set."""
     rows = [
-        [each.name, f"`{format_name(name)}`", f"{cost(name):,}", interval(each.own[name].gain), "yes" if sure else "no"]
+        [
+            each.name,
+            f"`{format_name(name)}`",
+            f"{cost(name):,}",
+            format_interval(each.own[name].gain),
+            "yes" if sure else "no",
+        ]
         for each in sets
         for name, sure in front(each).items()
     ]
-    return markdown_table(("data set", "on the front", "passes", "own-network gain", "for certain"), rows)
+    return format_markdown_table(("data set", "on the front", "passes", "own-network gain", "for certain"), rows)
 
 
 def orders(sets: list[DataSet]) -> str:
@@ -132,17 +138,19 @@ def orders(sets: list[DataSet]) -> str:
             whole = one.whole(protocol) and two.whole(protocol)
             samples = one.samples(protocol), two.samples(protocol)
             rows.append(_order(f"{question}: {one.name}, {two.name}", *samples, whole, _carries_over))
-    return markdown_table(("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows))
+    return format_markdown_table(
+        ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
+    )
 
 
 def _order(
     name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
 ) -> list[str]:
-    found = agreement(one, other, CONFIDENCE)
+    found = compute_agreement(one, other, CONFIDENCE)
     if found is None:
         return []
     settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    tau = interval(found.tau, lambda value: f"{value:+.2f}")
+    tau = format_interval(found.tau, lambda value: f"{value:+.2f}")
     return [name, str(found.rows), tau, settled, judged(found.tau) if whole else "not yet whole"]
 
 

@@ -25,7 +25,7 @@ from roarbench.execution.submissions import SubmissionMode, read_all, submit
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
-from roarbench.store.layout import Workspace
+from roarbench.store.workspace import Workspace
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"
 SETS, TABLES = ("imagenette64", "fashion-mnist", "cifar10"), ("breast-cancer", "digits")

@@ -6,13 +6,13 @@ then add the folder to [tool.setuptools.data-files] of pyproject.toml, and `roar
 
 from pathlib import Path
 
-from roarbench.analysis.load import open_results
+from roarbench.analysis.results_query import open_results
 from roarbench.analysis.stored_results import add_stored_submissions, collect
 from roarbench.plan.suites import find_suite
-from roarbench.store.layout import Workspace
+from roarbench.store.published_folder import add_file, read_index
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results_folder import add_file, read_index
 from roarbench.store.transfer import export_results, read_results
+from roarbench.store.workspace import Workspace
 from studies.page import program
 from studies.paper.published import DATA, RESULTS, SETS
 

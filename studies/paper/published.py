@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.own_network import kept_predictions, own_network_board
+from roarbench.analysis.own_network_results import load_kept_predictions, load_own_network_board
 from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.cost import passes
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
@@ -19,9 +19,9 @@ from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.own_network import own_network_gain
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import read_index
+from roarbench.stats.own_network_gain import compute_own_network_gain
+from roarbench.store.published_folder import read_index
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -62,9 +62,9 @@ class DataSet:
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
-        _, kept = kept_predictions(self.high, OWN_NETWORK, Unit.SCALAR)
+        _, kept = load_kept_predictions(self.high, OWN_NETWORK, Unit.SCALAR)
         return {
-            name: own_network_gain(each.answers, Order.MORF, Bootstrap()).gain
+            name: compute_own_network_gain(each.answers, Order.MORF, Bootstrap()).gain
             for name, each in kept.items()
             if name in self.own
         }
@@ -83,7 +83,7 @@ class DataSet:
 def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     """Return the rows of a board; none where nothing of it was published."""
     if protocol.by_networks:
-        found = own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+        found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     else:
         found = results.board(protocol, Unit.SCALAR)
     return found.rows if found else ()
@@ -96,7 +96,7 @@ def _at_high(suite: SuiteSpec) -> SuiteSpec:
 
 def read_sets(folder: Path) -> list[DataSet]:
     """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
-    with ResultsStore.open(default_url(folder)) as store:
+    with ResultsStore.open(find_default_url(folder)) as store:
         for file in read_index(RESULTS):
             if file.suite == ALONE or file.suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)
@@ -112,7 +112,7 @@ def share_done(results: SuiteResults, protocol: Protocol) -> float:
 
 def cost(name: str) -> int:
     """Return the passes of an image, forward and back together."""
-    return sum(passes([find_estimator(name)]))
+    return sum(count_passes([find_estimator(name)]))
 
 
 def front(each: DataSet) -> dict[str, bool]:

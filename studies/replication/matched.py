@@ -16,17 +16,17 @@ from roarbench.enums import Unit
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.stats.board import Board
+from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import Correctness
-from roarbench.stats.replication import replication
-from roarbench.text import markdown_table
+from roarbench.text import format_markdown_table
 from studies.page import opened, program, write
 from studies.replication.run import boards, common, held, sums, sums_of, table
 
 
 def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
     """Return in a sentence how often two boards give the same verdict that leads."""
-    counts = [replication(*pair).beats for pair in pairs]
+    counts = [compare_boards(*pair).beats for pair in pairs]
     return f"Beats every control: {sum(same for _, same in counts)} of {sum(asked for asked, _ in counts)} the same."
 
 
@@ -34,7 +34,7 @@ def leading(made: Sequence[Board], names: Sequence[str]) -> str:
     """Return the verdict that leads of each row that asks a network, a column for each run."""
     said = {name: [row.beating.words for row in rows if row.beating] for name, rows in common(made).items()}
     lines = ([f"`{name}`", *words] for name, words in said.items() if words)
-    return markdown_table(("beats every control", *names), lines)
+    return format_markdown_table(("beats every control", *names), lines)
 
 
 def half(scores: Correctness, second: bool) -> Correctness:
@@ -69,7 +69,7 @@ def main() -> None:
     again = beats(list(combinations(made, 2)))
     tables = {
         f"matched-{version}": f"{table(made, names[1:])}\n\n{leading(made, names)}\n\n{sums(made)} {again}",
-        f"halves-{version}": f"{sums_of([replication(*pair) for pair in apart])} {beats(apart)}",
+        f"halves-{version}": f"{sums_of([compare_boards(*pair) for pair in apart])} {beats(apart)}",
     }
     write(Path(__file__).with_name("README.md"), tables)
 

@@ -19,12 +19,12 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_leading_protocols, find_suite
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
+from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import Bits, Correctness, Point
-from roarbench.stats.replication import Replication, replication
 from roarbench.store.results import ResultsStore
-from roarbench.text import interval, markdown_table
+from roarbench.text import format_interval, format_markdown_table
 from studies.page import by_gain, runs, verdict, write_stored
 
 SUITE = find_suite("quick@2")
@@ -52,16 +52,16 @@ def table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
     """Return gains and verdicts against Random, a column for each run; the names are those of runs after the first."""
     later = names or [f"replication {n}" for n in range(1, len(made))]
     lines = ([name, *map(_cell, rows)] for name, rows in common(made).items())
-    return markdown_table(("estimator", "first run", *later), lines)
+    return format_markdown_table(("estimator", "first run", *later), lines)
 
 
 def _cell(row: Row) -> str:
-    return f"{interval(Estimate(row.gain.value))} {verdict(row.random)}"
+    return f"{format_interval(Estimate(row.gain.value))} {verdict(row.random)}"
 
 
 def sums(made: Sequence[Board]) -> str:
     """Return in a sentence what all pairs of runs add up to."""
-    pairs = [replication(one, other) for one, other in combinations(made, 2)]
+    pairs = [compare_boards(one, other) for one, other in combinations(made, 2)]
     if not pairs:
         raise SystemExit("no finished replication of quick in this store; roarbench replicate makes one")
     return sums_of(pairs)
@@ -127,10 +127,10 @@ def methods(found: Sequence[SuiteResults]) -> str:
             ],
         }
         for way, made in ways.items():
-            pairs = [replication(*pair) for one, other in combinations(made, 2) for pair in product(one, other)]
+            pairs = [compare_boards(*pair) for one, other in combinations(made, 2) for pair in product(one, other)]
             lines.append([f"`{protocol.name}`", way, str(len(pairs)), *_held(pairs), _verdicts(pairs)])
     inside = ("all rows inside", "explained rows inside")
-    return markdown_table(("protocol", "intervals", "pairs", *inside, "verdicts the same / opposed"), lines)
+    return format_markdown_table(("protocol", "intervals", "pairs", *inside, "verdicts the same / opposed"), lines)
 
 
 def _held(pairs: Sequence[Replication]) -> Iterator[str]:

@@ -6,17 +6,17 @@ Run: python -m studies.short_recipe.run --store DIR
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR
+from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Sample
-from roarbench.stats.replication import Agreement, agreement
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, interval, markdown_table
+from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import Tables, board, by_gain, judged_gain, write_stored
 
 HERE = Path(__file__).parent
@@ -35,9 +35,9 @@ def tables(found: Mapping[str, SuiteResults]) -> Tables:
     counts = [[name, f"{len(each.results)} of {len(expand_points(each.suite))}"] for name, each in found.items()]
     whole = all(len(each.results) == len(expand_points(each.suite)) for each in found.values())
     short, long = (gains(found[name]) for name in NAMES)
-    agreed = agreement(short, long, CONFIDENCE) if whole else None
+    agreed = compute_agreement(short, long, CONFIDENCE) if whole else None
     return {
-        "runs": markdown_table(("recipe", "runs"), counts),
+        "runs": format_markdown_table(("recipe", "runs"), counts),
         "gains": _gains(found) if whole else "Not measured: runs are missing.",
         "agreement": _agreement(agreed),
     }
@@ -52,13 +52,13 @@ def gains(results: SuiteResults) -> dict[str, Sample]:
 def _gains(found: Mapping[str, SuiteResults]) -> str:
     rows = {name: by_gain(board(each, ROAR)) for name, each in found.items()}
     lines = [[f"`{row}`", *(judged_gain(rows[name][row]) for name in NAMES)] for row in rows["long"]]
-    return markdown_table(("row", *(f"gain by the {name} recipe" for name in NAMES)), lines)
+    return format_markdown_table(("row", *(f"gain by the {name} recipe" for name in NAMES)), lines)
 
 
 def _agreement(found: Agreement | None) -> str:
     settled = MISSING if found is None or found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    tau = MISSING if found is None else interval(found.tau, lambda value: f"{value:+.2f}")
-    return markdown_table(("Kendall's tau [95 %]", "settled pairs", "verdict"), [[tau, settled, judge(found)]])
+    tau = MISSING if found is None else format_interval(found.tau, lambda value: f"{value:+.2f}")
+    return format_markdown_table(("Kendall's tau [95 %]", "settled pairs", "verdict"), [[tau, settled, judge(found)]])
 
 
 def judge(found: Agreement | None) -> str:

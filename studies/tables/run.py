@@ -17,7 +17,7 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import Board
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, markdown_table, percent
+from roarbench.text import MISSING, format_markdown_table, format_percent
 from studies.page import board, by_gain, judged_gain, write_stored
 
 REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
@@ -39,7 +39,7 @@ def power(store: ResultsStore) -> str:
             said = [_settled(judged(store, suite, protocol, count)) if count <= most else MISSING for count in COUNTS]
             if set(said) != {MISSING}:  # what was not run
                 lines.append([f"`{suite}`", f"`{protocol.name}`", *said])
-    return markdown_table(["table", "protocol", *(f"{count} references" for count in COUNTS)], lines)
+    return format_markdown_table(["table", "protocol", *(f"{count} references" for count in COUNTS)], lines)
 
 
 def _settled(found: Board) -> str:
@@ -63,11 +63,11 @@ def gains(store: ResultsStore) -> str:
             said = (judged_gain(each[name]) if name in each else MISSING for each in boards)
             lines.append([f"`{suite}`", f"`{name}`", *said, *(each.get(name, MISSING) for each in answers)])
     asked = (f"`{protocol.name}`" for protocol in ASKED)
-    return markdown_table(["table", "row", *asked, "images", "masks alone"], lines)
+    return format_markdown_table(["table", "row", *asked, "images", "masks alone"], lines)
 
 
 def _answered(found: Board) -> dict[str, str]:
-    return {row.estimator: percent(found.curve(row)[_LAST].value) for row in found.rows if row.accuracies}
+    return {row.estimator: format_percent(found.curve(row)[_LAST].value) for row in found.rows if row.accuracies}
 
 
 def tables(store: ResultsStore) -> dict[str, str]:

@@ -6,13 +6,13 @@ Run: python -m studies.twins.run --store DIR, where suites of this folder have r
 from pathlib import Path
 
 from roarbench.analysis.stored_results import collect
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
-from roarbench.text import format_signed, interval, markdown_table
+from roarbench.text import format_interval, format_markdown_table, format_signed
 from studies.page import board, write_stored
 
 HERE = Path(__file__).parent
@@ -36,9 +36,10 @@ def over(judged: Board) -> str:
     rows = [row for row in judged.rows if row.over_twins]
     kinds = list(dict.fromkeys(kind for row in rows for kind in row.over_twins))
     lines = (
-        [f"`{row.estimator}`", interval(row.gain), *(interval(row.over_twins[kind]) for kind in kinds)] for row in rows
+        [f"`{row.estimator}`", format_interval(row.gain), *(format_interval(row.over_twins[kind]) for kind in kinds)]
+        for row in rows
     )
-    return markdown_table(("row", "gain [95 %]", *(f"over {kind}" for kind in kinds)), lines)
+    return format_markdown_table(("row", "gain [95 %]", *(f"over {kind}" for kind in kinds)), lines)
 
 
 def squares(specific: Board, augmented: Board) -> str:
@@ -54,11 +55,11 @@ def squares(specific: Board, augmented: Board) -> str:
     for row in augmented.rows:
         if DECOY in row.over_twins:
             line = [f"`{row.estimator}`"]
-            for name in (row.estimator, twin_id(row.estimator, DECOY)):
-                line += [interval(own[name]), format_signed(other(name))]
-            lines.append([*line, interval(row.over_twins[DECOY])])
+            for name in (row.estimator, make_twin_id(row.estimator, DECOY)):
+                line += [format_interval(own[name]), format_signed(other(name))]
+            lines.append([*line, format_interval(row.over_twins[DECOY])])
     masks = ("trained: own masks", "another image's", "decoy: own masks", "another image's")
-    return markdown_table(("row", *masks, "trained over decoy"), lines)
+    return format_markdown_table(("row", *masks, "trained over decoy"), lines)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,21 @@
 
 import pytest
 
-from roarbench.analysis.claims import CLAIMS, RANDOM_RETRAINED, RANDOM_UNRETRAINED, Holds, Pair, Tables, curve_gain
-from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
+from roarbench.analysis.claims import (
+    CLAIMS,
+    RANDOM_RETRAINED,
+    RANDOM_UNRETRAINED,
+    Holds,
+    Pair,
+    Tables,
+    compute_curve_gain,
+)
+from roarbench.analysis.paper_curves import UNRETRAINED, read_hooker2019
 from roarbench.enums import PAPER_LEVELS, Order
 from roarbench.estimators.catalogue import ESTIMATORS
 
 CLAIM = {claim.id: claim for claim in CLAIMS}
-PUBLISHED = Tables(hooker2019(Order.MORF), UNRETRAINED)
+PUBLISHED = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
 
 
 def test_verdicts_on_the_published_table():
@@ -49,8 +57,8 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     assert equal == (Holds.NO, 1, 2, ("ig at t = 0.9 on imagenette64",))
     assert finding("retraining-matters", rows).verdict is Holds.YES
     assert finding("grad-worse-than-random", {"random": random, "grad": partial}).cells == 1
-    assert curve_gain(partial, random) is None
-    assert curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
+    assert compute_curve_gain(partial, random) is None
+    assert compute_curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
     rows = dict.fromkeys(("random", "sobel", "grad", "sgsq-grad"), partial)
     assert finding("grad-not-better-than-sobel", rows).verdict is Holds.YES
     assert finding("strong-ensembles-beat-random", rows).verdict is Holds.NO
@@ -111,7 +119,7 @@ def test_no_claim_is_settled_without_a_significant_difference():
 @pytest.mark.parametrize("order", Order)
 def test_hooker_is_a_full_table_in_our_words(order):
     """By the fraction removed: kept 10 percent of VAR-GRAD on ImageNet is 53.38, that is t = 0.9 under KAR."""
-    curves = hooker2019(order)
+    curves = read_hooker2019(order)
     assert set(curves) == {"imagenet", "food101", "birdsnap"}
     for rows in curves.values():
         assert len(rows) == 14 and set(rows) <= set(ESTIMATORS)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.faithfulness import METRICS, score_specs
-from roarbench.analysis.probability_drop import probability_drops
-from roarbench.analysis.row_warnings import flags_of
+from roarbench.analysis.faithfulness import METRICS, list_score_specs
+from roarbench.analysis.probability_drop import compute_probability_drops
+from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.stored_results import add_prediction_stability, collect
-from roarbench.analysis.validity import panel
+from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point
@@ -19,14 +19,14 @@ from roarbench.plan.runs import CLEAN, Cell
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import doubts, sections
-from roarbench.stats.probability_drop import probability_drop
-from roarbench.store.layout import Workspace
+from roarbench.report.validity_panel import list_doubts, list_sections
+from roarbench.stats.probability_drop import compute_probability_drop
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.quantus_scores import Score, put_scores
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
+from roarbench.store.workspace import Workspace
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import rows_of, table_of, words_of
 
@@ -53,27 +53,27 @@ def test_probabilities_fall_along_the_rows_of_one_order(protocol):
         and (point.cell.order is protocol.order or point.cell.estimator == CLEAN)
     }
     rows = {name: [stored[name, t] for t in LEVELS] for name in MAIN}
-    found = probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
-    assert found == {name: probability_drop(stored[CLEAN, 0.0], row) for name, row in rows.items()}
+    found = compute_probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
+    assert found == {name: compute_probability_drop(stored[CLEAN, 0.0], row) for name, row in rows.items()}
     aopc = {name: np.mean(stored[CLEAN, 0.0] - row) for name, row in rows.items()}
     assert {name: fall.aopc.value for name, fall in found.items()} == pytest.approx(aopc)
 
 
 def test_what_is_missing_or_no_probability_is_missing():
     whole, part = with_probabilities(), with_probabilities({("grad", Order.MORF, 0.9)})
-    found = probability_drops(part, MORF, Unit.SCALAR, LEVELS)
+    found = compute_probability_drops(part, MORF, Unit.SCALAR, LEVELS)
     assert found["grad"].aopc == (None, None, None)
     assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
     assert found["grad"].probabilities[0].value > 0
-    assert probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
-    assert probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
-    assert probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
-    assert probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
+    assert compute_probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
+    assert compute_probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
+    assert compute_probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
+    assert compute_probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
     gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0)
     damaged = whole.results[gap].probabilities.copy()
     damaged[3] = 1.1
     row = replace(whole.results[gap], probability=pack_probabilities(damaged))
-    found = probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
+    found = compute_probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
     assert found["grad"].aopc.value is None and found["random"].aopc.value is not None
 
 
@@ -82,7 +82,7 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
     whole = with_probabilities({("grad", Order.MORF, 0.9)})
     shown = table_of(whole, "morf")
     plain = rows_of(shown)
-    row, fall = plain["var-grad"], probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
+    row, fall = plain["var-grad"], compute_probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
     assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
@@ -96,7 +96,7 @@ VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-
 
 
 def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(store):
-    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Making.BF16), "da7a")
+    exact, short = list_score_specs(SUITE, "da7a"), list_score_specs(replace(SUITE, maps=Making.BF16), "da7a")
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
     assert len({spec.key for spec in exact.values()}) == len(exact)
@@ -104,7 +104,7 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
     assert collect(SUITE, store, data="da7a").quantus == {}
     put_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
-    elsewhere = score_specs(SUITE, "0ther")
+    elsewhere = list_score_specs(SUITE, "0ther")
     put_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
     assert collect(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
@@ -176,14 +176,21 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     evidence = Evidence.of(stored)
     doubt = "75% of the features of its maps have one value, and chance orders them"
-    assert flags_of(evidence)["var-grad"].reason.startswith(doubt)
-    assert not any("one value" in flag.reason for name, flag in flags_of(evidence).items() if name != "var-grad")
-    shown = panel(stored)
-    masks = next(section for section in sections(shown) if section.title == "Removal masks").columns
+    assert describe_warnings(evidence)["var-grad"].reason.startswith(doubt)
+    assert not any(
+        "one value" in flag.reason for name, flag in describe_warnings(evidence).items() if name != "var-grad"
+    )
+    shown = compute_validity_panel(stored)
+    masks = next(section for section in list_sections(shown) if section.title == "Removal masks").columns
     assert dict(zip(masks["estimator"], masks["ties, %"], strict=True)) == dict.fromkeys(shown.names, "–") | {
         "var-grad": "75.0",
         "grad": "50.0",
         "sobel": "100.0",
     }
-    assert any(doubt in line for line in doubts(shown))
-    assert "ties, %" not in next(each for each in sections(panel(whole)) if each.title == "Removal masks").columns
+    assert any(doubt in line for line in list_doubts(shown))
+    assert (
+        "ties, %"
+        not in next(
+            each for each in list_sections(compute_validity_panel(whole)) if each.title == "Removal masks"
+        ).columns
+    )

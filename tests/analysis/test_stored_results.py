@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from roarbench.analysis.load import ResultsQuery, load_from
+from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_results import collect, collect_all
 from roarbench.cli.suggested_commands import propose_others
 from roarbench.datasets.catalogue import PINNED
@@ -20,7 +20,7 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.status import status_record
+from roarbench.report.status import count_status
 from roarbench.store.image_sources import LOCAL, ImageNote
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
@@ -201,12 +201,12 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     store.add_all(row for at, row in rows.items() if not mine(at) or at.cell.retrain is ScoredNetwork.COMMON)
 
     def standing():
-        found = load_from(store, second, ResultsQuery(tmp_path))
+        found = load_from_open_store(store, second, ResultsQuery(tmp_path))
         return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
 
-    before, (found, protocols) = load_from(store, first, ResultsQuery(tmp_path)), standing()
+    before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
     assert before.suite == first and protocols == {SPECIFIC, AUGMENTED}
-    assert [status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
+    assert [count_status(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(expand_points(found.suite))
 
     scored, kept, trained = (
@@ -220,6 +220,6 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     store.add(rows[trained[0]])
     found, protocols = standing()
     assert protocols == {SPECIFIC, AUGMENTED, MORF, LERF, ROAR}
-    counts = status_record(found, store)["protocols"]
+    counts = count_status(found, store)["protocols"]
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

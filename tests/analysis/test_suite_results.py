@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.chance_test import is_at_chance, is_near_chance
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.row_warnings import flags_of
-from roarbench.analysis.validity import panel
+from roarbench.analysis.row_warnings import describe_warnings
+from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell
@@ -21,10 +21,10 @@ from roarbench.plan.suites import add_estimators
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.claim_table import compute_tables, results_context
-from roarbench.report.curve_chart import chart
+from roarbench.report.claim_table import compute_tables, describe_results
+from roarbench.report.curve_chart import make_chart
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import as_json, doubts
+from roarbench.report.validity_panel import format_json, list_doubts
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED
@@ -205,14 +205,14 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
         assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
         assert judged.detectable is None
     assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
-    assert flags_of(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
-    assert flags_of(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
+    assert describe_warnings(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
+    assert describe_warnings(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):
-        shown, beside = table_of(suite_results), panel(suite_results)
-        for words in (words_of(shown), render(shown, "markdown"), chart(shown).title, *doubts(beside)):
+        shown, beside = table_of(suite_results), compute_validity_panel(suite_results)
+        for words in (words_of(shown), render(shown, "markdown"), make_chart(shown).title, *list_doubts(beside)):
             assert ("the installation only" in words, "installation" in words) == (said, said)
-        record = results_context(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
-        for found in (json.loads(render(shown, "json")), json.loads(as_json(beside)), record):
+        record = describe_results(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
+        for found in (json.loads(render(shown, "json")), json.loads(format_json(beside)), record):
             assert found["at_chance"] is said
     assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
 

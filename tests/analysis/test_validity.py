@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.row_warnings import MARKS, Flag, Grade, flag_of, flags_of, floors_of, row_marks
+from roarbench.analysis.row_warnings import (
+    MARKS,
+    Flag,
+    Grade,
+    describe_row_warnings,
+    describe_warnings,
+    find_row_marks,
+    find_rows_at_floor,
+)
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import panel, twins_of
+from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.points import expand_points
@@ -18,9 +26,9 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.validity_panel import agreement_lines
+from roarbench.report.validity_panel import format_agreements
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.text import interval
+from roarbench.text import format_interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
 BOOTSTRAP = Bootstrap(300, seed=4)
@@ -68,12 +76,12 @@ def made():
 
 
 def test_values_by_scipy(made):
-    whole, found = made.suite_results, panel(made.suite_results, BOOTSTRAP)
+    whole, found = made.suite_results, compute_validity_panel(made.suite_results, BOOTSTRAP)
     assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
     assert (made.unit, made.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
     assert made.main.area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
-    twins = twins_of(made, "grad")
+    twins = find_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
     for kind, twin in twins.items():
         expected = gain(whole, f"grad~{kind}")
@@ -89,7 +97,7 @@ def test_values_by_scipy(made):
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
         above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS)
         assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
-    assert made.above_masks("random-blurred", 0.9) == Estimate() and floors_of(made) == {}
+    assert made.above_masks("random-blurred", 0.9) == Estimate() and find_rows_at_floor(made) == {}
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -107,7 +115,7 @@ def sharing(shares):
 
 
 def marks(evidence, name):
-    return {mark.kind: mark for mark in row_marks(evidence, name)}
+    return {mark.kind: mark for mark in find_row_marks(evidence, name)}
 
 
 @pytest.mark.parametrize(
@@ -122,9 +130,9 @@ def marks(evidence, name):
 )
 def test_a_share_of_the_gain_is_graded(twin, share, grade):
     found, kind = judged(SHARED, sharing({twin: share})), twin.removeprefix("var-grad~")
-    mark, flag = marks(found, "var-grad")[kind], flag_of(found, "var-grad")
+    mark, flag = marks(found, "var-grad")[kind], describe_row_warnings(found, "var-grad")
     assert mark.grade is flag.grade is grade and covers(mark.share, share)
-    words = f"{MARKS[kind]} has {interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
+    words = f"{MARKS[kind]} has {format_interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
     assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
 
 
@@ -132,7 +140,7 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
-    assert flag_of(made, "grad") == Flag(Grade.NONE, "")
+    assert describe_row_warnings(made, "grad") == Flag(Grade.NONE, "")
     assert marks(judged(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
@@ -146,10 +154,10 @@ def test_a_row_without_a_gain_has_none_to_share(made):
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
     made = judged(accuracy=leaky(alone))
-    floors, mark = floors_of(made), marks(made, "var-grad")["masks"]
+    floors, mark = find_rows_at_floor(made), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone has", "of its images' accuracy above chance"):
-        assert (words in flag_of(made, "var-grad").reason) is (grade is not Grade.NONE)
+        assert (words in describe_row_warnings(made, "var-grad").reason) is (grade is not Grade.NONE)
     assert floors == ({"var-grad": floor} if floor else {})
 
 
@@ -158,7 +166,7 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
         masks = cell.retrain is ScoredNetwork.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
-    flag = flag_of(judged(SHARED, both), "var-grad")
+    flag = describe_row_warnings(judged(SHARED, both), "var-grad")
     assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
@@ -169,21 +177,21 @@ def test_a_missing_cell_is_missing(made):
 
     whole = made.suite_results
     gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
-    twins = twins_of(gone, "grad")
+    twins = find_twins(gone, "grad")
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
     assert gone.main.area("grad").value == made.main.area("grad").value
     own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
     assert own.main.area("grad") == own.retrained.area("grad") == Estimate()
-    blurred = twins_of(own, "grad")["blurred"]
+    blurred = find_twins(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
-    found = panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
-    made, twin = found.evidence, twins_of(found.evidence, "grad")["blurred"].difference
+    found = compute_validity_panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
+    made, twin = found.evidence, find_twins(found.evidence, "grad")["blurred"].difference
     for number in (made.main.area("grad"), twin, made.masks.difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
-    assert {flag_of(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
+    assert {describe_row_warnings(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
     assert made.reference.area("var-grad").low is not None, "nothing is trained: images alone are chance"
 
@@ -192,7 +200,9 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
     found = judged(replace(SUITE, blocks=(PLAIN,)))
     assert [part.levels for part in (found.masks, found.retrained, found.reference)] == [(), (), ()]
     assert found.retrained.area("grad") == found.reference.area("grad") == Estimate()
-    assert flags_of(found) == flags_of(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
+    assert (
+        describe_warnings(found) == describe_warnings(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
+    )
     alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
     assert (alone.main.levels, alone.main.area("grad"), alone.units) == ((), Estimate(), {})
     assert alone.masks.accuracy("grad", 0.9).low is not None
@@ -235,9 +245,9 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
     pixels = Evidence.of(suite_results, BOOTSTRAP, Unit.PIXEL)
-    found = flags_of(pixels)
+    found = describe_warnings(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
-    assert "var-grad" not in flags_of(Evidence.of(suite_results, BOOTSTRAP))
+    assert "var-grad" not in describe_warnings(Evidence.of(suite_results, BOOTSTRAP))
     with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
         Evidence.of(held(replace(SUITE, blocks=SUITE.blocks[:1])), unit=Unit.PIXEL)
 
@@ -255,13 +265,13 @@ def turned(cell):
 
 def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth():
     other = replace(ORDERED, name="other", blocks=(PLAIN,))
-    made = panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
+    made = compute_validity_panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
     assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
     for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
         assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
         assert alike.tau.low <= tau <= alike.tau.high
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
-    short = panel(held(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
+    short = compute_validity_panel(held(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
     assert {*short.agreements.values()} == {None}
-    assert "fewer than 3 rows" in agreement_lines(short)[0]
+    assert "fewer than 3 rows" in format_agreements(short)[0]

@@ -14,7 +14,7 @@ from torch import nn
 
 import roarbench
 from roarbench.api.network_source import write_network_source
-from roarbench.api.suites import console
+from roarbench.api.suites import make_console
 from roarbench.models.build import build
 from tests.helpers import own_package
 from tests.helpers.given import arrays, network
@@ -175,7 +175,7 @@ def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path
         plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten())
         return suite_of(tmp_path, plain.append(nn.Linear(128, 2)), (images, labels), protocols=("morf", "matched"))
 
-    suite, said = made(), console()
+    suite, said = made(), make_console()
     first = suite.version
     suite.tune("morf", said)
     assert suite.version == first and "trying" not in capsys.readouterr().err, "MoRF trains nothing"

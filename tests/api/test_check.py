@@ -7,10 +7,10 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.check import CheckTable
-from roarbench.api.removal import ids_of
+from roarbench.api.removal import hash_images
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch
 from roarbench.stats.bootstrap import Sample
 
@@ -59,8 +59,8 @@ def test_a_column_is_the_gain_over_random(networks, images, table, order, fill, 
     model = networks[0]
     targets = model(images).argmax(1)
     maps = gradient(model, images.clone(), targets)
-    batch = Batch(images, targets, ids_of(images))
-    random = importance_maps([find_estimator("random")], None, batch, torch.zeros(2, 1, 1))["random"]
+    batch = Batch(images, targets, hash_images(images))
+    random = compute_importance_maps([find_estimator("random")], None, batch, torch.zeros(2, 1, 1))["random"]
     expected = slow_gain(model, images, maps, random, order, levels, fill)
     assert table.gain(f"{order} {fill}", "mine").value == pytest.approx(expected)
     assert table.gain(f"{order} {fill}", "random") == (0.0, None, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import roarbench
-from roarbench.store.results_folder import PublishedFile, read_index
+from roarbench.store.published_folder import PublishedFile, read_index
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,15 +19,15 @@ _DRIVER = doctor._driver
 def machine(monkeypatch):
     """A machine that has everything; tests take something away."""
     pages = {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 4 * 2**20}
-    monkeypatch.setattr(doctor, "cores", lambda: 8)
-    monkeypatch.setattr(doctor, "uses_bf16", lambda precision, device: True)
+    monkeypatch.setattr(doctor, "count_cores", lambda: 8)
+    monkeypatch.setattr(doctor, "can_use_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_hub_answers", lambda: True)
     monkeypatch.setattr(doctor, "_driver", lambda: ("", ""))
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(doctor, "version_of", lambda name: "1.0")
+    monkeypatch.setattr(doctor, "read_package_version", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
     monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Diagnosis("torchvision", "imports", True, ""))
     monkeypatch.setenv("HF_TOKEN", "secret-token")
@@ -58,8 +58,8 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
     pages = {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 1000}
     no_sandbox = Mock(side_effect=SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, or do without"))
     for where, name, value, what, seen, advice in (
-        (doctor, "cores", lambda: 1, "processor", "1 cores", "more cores"),
-        (doctor, "uses_bf16", lambda precision, device: False, "bfloat16", "not in hardware", "float32"),
+        (doctor, "count_cores", lambda: 1, "processor", "1 cores", "more cores"),
+        (doctor, "can_use_bf16", lambda precision, device: False, "bfloat16", "not in hardware", "float32"),
         (doctor.os, "sysconf", pages.__getitem__, "free memory", "4 MB", "--workers"),
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
@@ -116,12 +116,12 @@ def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_p
     machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
     machine.setattr(doctor, "_driver", _DRIVER)
     machine.setattr(doctor.torch.version, "cuda", "13.0")
-    machine.setattr(doctor, "cuda_failure", lambda: "the driver is too old")
+    machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = found(tmp_path)["device"]
     assert not seen.good
     assert seen.found == "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old; this torch is for CUDA 13.0"
     assert seen.advice.startswith("install torch for CUDA 12.4 or older, or a newer driver")
-    machine.setattr(doctor, "cuda_failure", lambda: "")
+    machine.setattr(doctor, "describe_cuda_failure", lambda: "")
     machine.setattr(doctor.torch.version, "cuda", None)
     assert found(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")
     machine.setattr(doctor.subprocess, "run", Mock(side_effect=FileNotFoundError))

@@ -16,11 +16,11 @@ from types import SimpleNamespace
 import pytest
 from rich.table import Table
 
-from roarbench.analysis.load import ResultsQuery
+from roarbench.analysis.results_query import ResultsQuery
 from roarbench.cli.commands import terminal, watching
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
 from tests.helpers.commands import PROGRAM, rows
 from tests.helpers.made_up import SUITE, held
@@ -130,7 +130,7 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
 def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_path, monkeypatch, capsys):
     made = list(held().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda seconds: store.add_all(next(added))))
         watching.watch_suite(store, SUITE, ResultsQuery(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
@@ -140,7 +140,7 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
 @pytest.mark.process
 def test_ctrl_c_ends_watching_with_exit_code_0(store):
     """On a terminal, on a store where somebody is at work."""
-    with ResultsStore.open(default_url(store)) as results:
+    with ResultsStore.open(find_default_url(store)) as results:
         data = results.results(results.keys("")).popitem()[1].run.data
         results.claim([LeaseRequest(("key",), "rank trained test 0", data)], Owner.here(), 1)
     terminal, theirs = pty.openpty()

@@ -17,12 +17,12 @@ from roarbench.plan.points import expand_points
 from roarbench.plan.selection import add_from_options, read_estimators, select_part
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.plan.weights import title
+from roarbench.plan.weights import make_weights_title
 from roarbench.protocols.roar import ROAR
-from roarbench.report.estimator_profile import command as command_of
-from roarbench.report.estimator_profile import profile
-from roarbench.store.networks import checksum
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.report.estimator_profile import make_profile
+from roarbench.report.estimator_profile import make_run_command as command_of
+from roarbench.store.networks import compute_weights_checksum
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, record
 
@@ -43,10 +43,10 @@ def two(tmp_path_factory):
         torch.save(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
     asked = tuple(word for path in paths for word in ("--reference", path))
     assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
-    with ResultsStore.open(default_url(folder), read_only=True) as results:
+    with ResultsStore.open(find_default_url(folder), read_only=True) as results:
         runs = [row.run for row in results.results(results.keys("")).values() if row.run.cell.estimator == "grad"]
     keys = {(run.seed, run.given): run.key for run in runs}
-    titles = tuple(title(str(path)) for path in paths)
+    titles = tuple(make_weights_title(str(path)) for path in paths)
     return SimpleNamespace(at=("--store", folder), asked=asked, titles=titles, keys=keys)
 
 
@@ -97,7 +97,7 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
     weights = {name: value + 1 for name, value in torch.load(path).items()}
     torch.save(weights, path)
     manifest = path.with_name("manifest.json")
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"weights": checksum(weights)}))
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"weights": compute_weights_checksum(weights)}))
     before = sorted(copy.rglob("*"))
     answer = call(*run, "--seeds", "3", "--store", copy)
     assert (answer.code, answer.out) == (2, "")
@@ -155,14 +155,14 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     whole, chosen = gains.values()
     assert set(whole) == {"random", "grad", "var-grad", "gb", NAME} and None not in (whole[NAME], whole["gb"])
     assert set(chosen) == {"random", NAME}
-    with ResultsStore.open(default_url(tmp_path), read_only=True) as results:
+    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as results:
         stored = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.placed == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.entered == {"gb", NAME}
-    noise, samples = profile(NAME).settings
+    noise, samples = make_profile(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err
@@ -173,7 +173,7 @@ def test_a_row_of_a_newer_version_is_left_out(tmp_path):
     found = made_up(PUBLISHED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
-    with ResultsStore.open(default_url(tmp_path)) as results:
+    with ResultsStore.open(find_default_url(tmp_path)) as results:
         results.add_all([*found.values(), replace(found[point], run=newer)])
         (view,) = read_views(results, tmp_path).values()
     assert "var-grad(copies=50)" not in view.results.suite.estimators

@@ -21,7 +21,7 @@ from roarbench.execution import jobs, run_suite
 from roarbench.forecast.rates import CORE, assume
 from roarbench.plan.selection import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
@@ -46,7 +46,7 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     assert lines[start + 1].startswith("  time about ") and lines[start + 1].endswith(" by a measurement just now")
     assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
-    with ResultsStore.open(default_url(store), read_only=True) as results:
+    with ResultsStore.open(find_default_url(store), read_only=True) as results:
         stored = results.results(results.keys("")).values()
     assert len(stored) == RUNS
     assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control came along
@@ -59,14 +59,14 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
-    score = jobs.score
+    score = jobs.score_run
 
     def sometimes(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
         return score(work, run)
 
-    monkeypatch.setattr(jobs, "score", sometimes)
+    monkeypatch.setattr(jobs, "score_run", sometimes)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
@@ -75,7 +75,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
     assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
-    monkeypatch.setattr(jobs, "score", score)
+    monkeypatch.setattr(jobs, "score_run", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
     assert call("retry", *SMALL, "--store", tmp_path).code == 0
@@ -106,7 +106,7 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
 
 
 def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
-    with ResultsStore.open(default_url(store)) as results:
+    with ResultsStore.open(find_default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
         results.failures.add(replace(row.run, cell=cell), "died")

@@ -14,7 +14,7 @@ from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 def lessees(store):
     """The numbers of the processes that hold leases, dead or alive."""
-    with ResultsStore.open(default_url(store), read_only=True) as results, results.database.read() as connection:
+    with ResultsStore.open(find_default_url(store), read_only=True) as results, results.database.read() as connection:
         return set(connection.scalars(select(leases.c.pid)))
 
 
@@ -88,7 +88,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
     assert process.exitcode == 0, log.read_text()
     assert "until then this command waits, and nothing is lost" in log.read_text()
     assert "it is back after" in log.read_text()
-    assert outcomes(url) == outcomes(default_url(whole))
+    assert outcomes(url) == outcomes(find_default_url(whole))
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]
     assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []
@@ -109,7 +109,7 @@ def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_pa
     assert len(logs) == 2
     said, *done = ([json.loads(line) for line in text.splitlines()] for text in (answer.stderr, *logs))
     assert all(line.keys() >= {"time", "level", "message"} for lines in (said, *done) for line in lines)
-    keys = set(outcomes(default_url(tmp_path)))
+    keys = set(outcomes(find_default_url(tmp_path)))
     ended = [line for line in said if line.get("step") == "run"]
     assert {line["job"] for line in ended} == keys
     assert [line["state"] for line in ended] == ["done"] * RUNS

@@ -7,7 +7,7 @@ import pytest
 from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
 
@@ -30,7 +30,7 @@ def rows(call, store):
 
 def fail(store, reason="died of it"):
     """Note that a run of a submission failed; its key."""
-    with ResultsStore.open(default_url(store)) as results:
+    with ResultsStore.open(find_default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         suite = add_estimators(SUITES["planted"], [MINE])
         points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
@@ -42,7 +42,7 @@ def fail(store, reason="died of it"):
 def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
     found = {row["key"]: row for row in listed(call, made)}
     assert len(found) == 62
-    with ResultsStore.open(default_url(made), read_only=True) as results:
+    with ResultsStore.open(find_default_url(made), read_only=True) as results:
         done = results.results(results.keys(""))
     assert {key for key, row in found.items() if row["state"] == "done"} == set(done)
     for key, result in done.items():
@@ -60,7 +60,7 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     assert shown(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
     key = next(row["key"] for row in listed(call, made, "--estimators", "truth") if row["key"] in keys)
     found = shown(call, made, key[:10])
-    with ResultsStore.open(default_url(made), read_only=True) as results:
+    with ResultsStore.open(find_default_url(made), read_only=True) as results:
         result = results.results([key])[key]
     assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
     assert found["record"]["cell"]["estimator"] == "truth" and found["record"]["recipe"] == "planted@1"

@@ -17,15 +17,15 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
     FILL,
-    centre_square,
     check_depth,
+    crop_centre_square,
     decode_image,
+    decode_to_pixels,
     inspect,
     refuse_damaged,
-    to_pixels,
 )
 from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.superpixel_files import superpixels
+from roarbench.datasets.superpixel_files import load_superpixels
 from roarbench.enums import Split
 from roarbench.errors import DataError
 from roarbench.kernels.inputs import Normalisation
@@ -223,10 +223,10 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
         ((23, 17), 7 / 8, 15, 4, 1),  # 7/8 of 17 is 14.875; of an odd rest the smaller part goes left or above
         ((29, 40), 7 / 8, 25, 2, 7),  # of 29 25.375
     ):
-        square = np.asarray(centre_square(Image.fromarray(photograph(height, width)), side, crop=crop))
+        square = np.asarray(crop_centre_square(Image.fromarray(photograph(height, width)), side, crop=crop))
         np.testing.assert_array_equal(square, photograph(height, width)[top : top + side, left : left + side])
     stripes = np.tile(np.array([0, 255], np.uint8), (32, 16))  # have no place at half the size: only grey is left
-    small = np.asarray(centre_square(Image.fromarray(stripes), 16))
+    small = np.asarray(crop_centre_square(Image.fromarray(stripes), 16))
     assert np.ptp(small[:, 2:-2]) == 0  # the filter is cut at the border
     assert 127 <= small[8, 8] <= 128
 
@@ -235,14 +235,14 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
 @pytest.mark.parametrize("sides", [(60, 40), (41, 77), (33, 33), (63, 32)])
 def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
     """Bit by bit, also where a side or a border is odd: its long side is rounded down, its border to an even number."""
-    torchvision_models.torchvision_models()  # which can be imported also where its operators do not match torch
+    torchvision_models.import_torchvision_models()  # which can be imported also where its operators do not match torch
     functional = import_module("torchvision.transforms.functional")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
     for resize, size in ((32, 28), (40, 33), (28, 28), (21, 16)):
         mode = functional.InterpolationMode(interpolation)
         expected = functional.center_crop(functional.resize(image, [resize], mode), [size])
         record = replace(TINY, size=size, resize=resize, interpolation=interpolation)
-        np.testing.assert_array_equal(to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
+        np.testing.assert_array_equal(decode_to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
         assert decode_image(stored(image, "PNG"), record).pixels.shape == (3, size, size)
 
 
@@ -294,7 +294,7 @@ def halves(channels):
 def test_no_superpixel_is_both_dark_and_light_and_they_are_found_once_and_kept(tmp_path, monkeypatch):
     skimage = pytest.importorskip("skimage")
     for channels in (1, 3):
-        labels = superpixel_files.superpixels_of(halves(channels))
+        labels = superpixel_files.compute_superpixels(halves(channels))
         assert (labels.shape, labels.dtype) == ((32, 32), np.uint16)
         assert not set(np.unique(labels[:, :18])) & set(np.unique(labels[:, 18:]))
         assert 32 <= len(np.unique(labels)) <= 96
@@ -302,11 +302,11 @@ def test_no_superpixel_is_both_dark_and_light_and_they_are_found_once_and_kept(t
 
     monkeypatch.setattr(superpixel_files, "_CHUNK", 2)
     pixels = np.stack([halves(3) + np.uint8(i) for i in range(5)])
-    expected = np.stack([superpixel_files.superpixels_of(image) for image in pixels])
-    np.testing.assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 1, 4), expected[1:4])
-    monkeypatch.setattr(superpixel_files, "superpixels_of", None)  # would fail if it were called
-    np.testing.assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
+    expected = np.stack([superpixel_files.compute_superpixels(image) for image in pixels])
+    np.testing.assert_array_equal(load_superpixels(tmp_path / "one", Split.TEST, pixels, 1, 4), expected[1:4])
+    monkeypatch.setattr(superpixel_files, "compute_superpixels", None)  # would fail if it were called
+    np.testing.assert_array_equal(load_superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
     note = json.loads((tmp_path / "one" / "superpixels-64" / "test-000002.json").read_text())
     assert note.items() >= {"scikit-image": skimage.__version__, "segments": 64, "compactness": 10.0}.items()
     with pytest.raises(TypeError):
-        superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)
+        load_superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)

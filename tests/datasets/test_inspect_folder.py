@@ -16,9 +16,9 @@ from roarbench.datasets.sources import count_images, open_source
 from roarbench.datasets.split_names import is_split, split_pairs
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
-from roarbench.plan.new_suite import suite_text, write_suite
+from roarbench.plan.new_suite import write_suite, write_suite_text
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.toml_table import toml
+from roarbench.plan.toml_table import format_toml
 from tests.helpers.own_photos import TEXT, write_pictures
 from tests.helpers.tiny_set import png, write_rows
 
@@ -194,7 +194,7 @@ def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
     assert (record.test_split, record.test_images) == ("validation", 2)
     assert "the split 'test' has no rows; 'validation' is used" in said
     write_set(tmp_path / "set", [-1] * 4, "test")
-    text = suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
+    text = write_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
     with pytest.raises(CallerError, match="has the label -1, as where labels are hidden; name a split that has them"):
         read_suite(tmp_path / "set.toml")
@@ -296,7 +296,7 @@ def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
     record = read_suite(write_suite(tmp_path / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
     assert count_images(record).classes == 2
-    assert tomllib.loads(f"x = {toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
+    assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
 
 
 @pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
@@ -309,4 +309,4 @@ def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])
 def test_texts_are_written_as_toml_reads_them(text):
-    assert tomllib.loads(f"x = {toml([text])}") == {"x": [text]}
+    assert tomllib.loads(f"x = {format_toml([text])}") == {"x": [text]}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.planted import DECAY, generate, patterns
+from roarbench.datasets.planted import DECAY, generate, make_stripe_patterns
 from roarbench.datasets.sources import open_source
-from roarbench.datasets.subsets import check_limit, choose_balanced, choose_rows, hold_out
+from roarbench.datasets.subsets import check_limit, choose_balanced, choose_rows, mark_held_out_images
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
@@ -78,10 +78,10 @@ def test_the_least_limit():
 def test_held_out_images_are_drawn():
     """Not the first of each class: photographs of one bird often follow each other. Each is drawn equally often."""
     labels = np.repeat([0, 1], 10)
-    drawn = sum(hold_out(labels, 2, seed).astype(int) for seed in range(1000))
-    assert set(np.add.reduceat(hold_out(labels, 2, 7), (0, 10))) == {2}
+    drawn = sum(mark_held_out_images(labels, 2, seed).astype(int) for seed in range(1000))
+    assert set(np.add.reduceat(mark_held_out_images(labels, 2, 7), (0, 10))) == {2}
     assert abs(drawn - 200).max() < 6 * np.sqrt(1000 * 0.2 * 0.8)  # six standard deviations
-    np.testing.assert_array_equal(hold_out(labels, 2, 7), hold_out(labels, 2, 7))
+    np.testing.assert_array_equal(mark_held_out_images(labels, 2, 7), mark_held_out_images(labels, 2, 7))
 
 
 def test_every_tenth_class_as_many_of_each():
@@ -105,7 +105,7 @@ def test_strengths_and_patterns_by_hand():
     strengths = np.sort(truth.reshape(1000, -1), axis=1)[:, ::-1]  # the same ones in every image
     by_hand = [math.exp(-DECAY * place / 768) for place in range(768)]
     np.testing.assert_allclose(strengths, np.broadcast_to(by_hand, strengths.shape), rtol=1e-6)  # float32
-    lying, standing, falling, rising = patterns(16)[:, :2, :6].tolist()
+    lying, standing, falling, rising = make_stripe_patterns(16)[:, :2, :6].tolist()
     assert lying == [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
     assert standing == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
     assert rising == [[1, 1, -1, -1, 1, 1], [1, -1, -1, 1, 1, -1]]

@@ -20,7 +20,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.sources import count_images, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.execution.class_templates import class_images
+from roarbench.execution.class_templates import make_class_images
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -166,7 +166,7 @@ def test_labels_may_be_the_numbers_of_a_networks_outputs_of_which_some_have_no_i
     assert (found.classes, found.train_images, found.test_images) == (10, 9, 3)
     data = decode_dataset(found, tmp_path / "store")
     assert [np.unique(images.labels).tolist() for images in (data.train, data.test)] == [[0, 3, 9]] * 2
-    apart = class_images(data).means
+    apart = make_class_images(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
     alone = own(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
     assert alone.test_only and not found.test_only

@@ -8,7 +8,7 @@ from scipy import ndimage
 from roarbench.errors import DataError
 from roarbench.estimators.baselines import blur
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.noise import random_importance
+from roarbench.estimators.noise import draw_random_importance
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 
@@ -53,7 +53,7 @@ def test_blur_is_scipys_and_that_of_a_draw_a_smooth_random_map(batch):
         sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
         expected = ndimage.gaussian_filter(drawn.numpy(), sigma, mode="mirror", truncate=4.0)
         np.testing.assert_allclose(blur(drawn).numpy(), expected, rtol=0, atol=1e-12)
-    random = random_importance(batch.images, batch.ids, SEED + 3).numpy()
+    random = draw_random_importance(batch.images, batch.ids, SEED + 3).numpy()
     slow = ndimage.gaussian_filter(random, 0.2 * 12, axes=(2, 3), mode="mirror", radius=round(4 * 0.2 * 12))
     np.testing.assert_allclose(control("random-smooth(width=0.2)", batch), slow, rtol=1e-6)
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.cost import passes
 from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.estimators.parameters import PARAMETERS
+from roarbench.estimators.pass_counts import count_passes
 from roarbench.models.build import build
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.streamed import seeded
@@ -58,7 +58,7 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
     found = importance(asked, model if follows else counting, batch)
     if row.cost and not follows:
         cost = (
-            (1 + 64, 0) if row.id == "score-cam" else passes([find_estimator(asked)], batch.images[0].numel())
+            (1 + 64, 0) if row.id == "score-cam" else count_passes([find_estimator(asked)], batch.images[0].numel())
         )  # of 64 channels
         assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
     assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)

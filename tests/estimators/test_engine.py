@@ -13,13 +13,13 @@ from roarbench.errors import MachineError
 from roarbench.estimators import ensembles
 from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
-from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import Explained, Subject, importance_maps, maps_together
-from roarbench.estimators.ensembles import MapRequest, Moments, model_maps
+from roarbench.estimators.engine import Explained, Subject, compute_importance_maps, compute_maps_together
+from roarbench.estimators.ensembles import MapRequest, Moments, compute_model_maps
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, SAMPLES, SEED, Passes
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noisy_copies
-from roarbench.kernels.bit_planes import Layout, bin_codes
+from roarbench.estimators.noise import make_noisy_copies
+from roarbench.estimators.pass_counts import count_passes
+from roarbench.kernels.bit_planes import Layout, read_bin_codes
 from roarbench.models.build import build
 from tests.helpers.networks import (
     CountingPasses,
@@ -49,11 +49,11 @@ def estimators(*names):
 )
 def test_passes_are_counted(names, forward, backward, tiny, batch, black):
     counting = CountingPasses(tiny).eval()
-    importance_maps(estimators(*names), counting, batch, black)
+    compute_importance_maps(estimators(*names), counting, batch, black)
     n = len(batch.ids)
     assert (counting.forwards, counting.backwards) == (forward * n, backward * n)
-    assert passes(estimators(*names)) == Passes(forward, backward)
-    assert passes(estimators("grad", "gb~untrained")) == Passes(2, 2)  # of two networks
+    assert count_passes(estimators(*names)) == Passes(forward, backward)
+    assert count_passes(estimators("grad", "gb~untrained")) == Passes(2, 2)  # of two networks
 
 
 def captum_base(base, model, images, targets, black):
@@ -84,9 +84,9 @@ SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, se
 @pytest.mark.parametrize("base", ["grad", "gb", "ig"])
 def test_all_18_are_captums_bases_combined(base, model, batch, black):
     assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
-    copies = [batch.images, *(noisy_copies(batch.images, batch.ids, j, SEED) for j in range(SAMPLES))]
+    copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED) for j in range(SAMPLES))]
     clean, *noisy = (captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
-    (found,) = model_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
+    (found,) = compute_model_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
     for form, slow in SLOW.items():
         # 1e-10 of the largest value: some hundred summands in each layer and 25 points lose 2 to 4 digits of float64
         assert_near(found.maps[base, form], torch.from_numpy(slow(clean, np.stack(noisy))), 1e-10)
@@ -120,7 +120,7 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         return torch.autograd.grad(logits.float().gather(1, drawn.targets[:, None]).sum(), inputs)[0].double()
 
     lasting = drawn.images.contiguous(memory_format=torch.channels_last)
-    copies = torch.stack([gradient(noisy_copies(lasting, drawn.ids, j, SEED)) for j in range(SAMPLES)])
+    copies = torch.stack([gradient(make_noisy_copies(lasting, drawn.ids, j, SEED)) for j in range(SAMPLES)])
     path = [gradient(torch.lerp(black, lasting, i / IG_STEPS)) for i in range(1, IG_STEPS)] + [gradient(lasting)]
     expected = {
         "grad": path[-1],
@@ -128,9 +128,9 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         "sgsq-grad": (copies**2).mean(0),
         "var-grad": copies.var(0, correction=0),
         "ig": (drawn.images - black) * torch.stack(path).mean(0),
-        **importance_maps(estimators("random", "sobel", "gradcam"), *short),  # float32 in any case
+        **compute_importance_maps(estimators("random", "sobel", "gradcam"), *short),  # float32 in any case
     }
-    found = importance_maps(estimators(*expected, "grad~blurred"), *short, Precision.BF16)
+    found = compute_importance_maps(estimators(*expected, "grad~blurred"), *short, Precision.BF16)
     torch.testing.assert_close(found["grad~blurred"], blur(found["grad"]), rtol=0, atol=0)
     for name, maps in expected.items():  # float32 sums of 25 terms; bfloat16 sums would be off by 1e-2
         torch.testing.assert_close(found[name].double(), maps.double(), rtol=1e-4, atol=1e-6 * maps.abs().max().item())
@@ -142,10 +142,10 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
     small, told, whole = Small(tiny, 1, error).eval(), list[Explained](), list[Explained]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
-    found = importance_maps(estimators(*names), small, batch, black, note=told.append)
+    found = compute_importance_maps(estimators(*names), small, batch, black, note=told.append)
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for each in told] == [1, 1, 1]  # what did not fit was not explained
-    expected = importance_maps(estimators(*names), tiny, batch, black, note=whole.append)
+    expected = compute_importance_maps(estimators(*names), tiny, batch, black, note=whole.append)
     assert torch.equal(torch.cat([each.kept[names[-1]] for each in told]), whole[0].kept[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
@@ -183,19 +183,19 @@ def test_a_gpu_finds_the_bins_of_the_cpu():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
     model, images = build("resnet8", 10, 3, 32, seeded(0)).eval(), torch.randn(8, 3, 32, 32, generator=seeded(1))
     drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
-    here = importance_maps(estimators(*PAPER), model, drawn, black)
-    there = importance_maps(estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
+    here = compute_importance_maps(estimators(*PAPER), model, drawn, black)
+    there = compute_importance_maps(estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
     layout = Layout((3, 32, 32), Unit.SCALAR, PAPER_LEVELS)
     for name in PAPER:
-        one, other = (bin_codes(encoded(maps[name].cpu().numpy(), layout), layout) for maps in (here, there))
+        one, other = (read_bin_codes(encoded(maps[name].cpu().numpy(), layout), layout) for maps in (here, there))
         assert (one == other).mean() > 0.999
 
 
 def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_noise(
     tiny, model, batch, black, monkeypatch
 ):
-    drawn, draws = [], ensembles.noise_draws
-    monkeypatch.setattr(ensembles, "noise_draws", lambda *asked: drawn.append(asked[2]) or draws(*asked))
+    drawn, draws = [], ensembles.draw_normal_noise
+    monkeypatch.setattr(ensembles, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     subjects = [
         Subject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
@@ -204,13 +204,13 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
         Subject(estimators("random"), None, batch, black),
     ]
     told: list[list[Explained]] = []
-    together = maps_together(subjects, note=told.append)
+    together = compute_maps_together(subjects, note=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.kept) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
         alone: list[Explained] = []
-        torch.testing.assert_close(found, importance_maps(*subject, note=alone.append), rtol=0, atol=0)
+        torch.testing.assert_close(found, compute_importance_maps(*subject, note=alone.append), rtol=0, atol=0)
         torch.testing.assert_close(counted.kept, alone[0].kept, rtol=0, atol=0)
 
 
@@ -222,13 +222,13 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
         points = [start + i / steps * (batch.images - start) for i in range(1, steps + 1)]
         return (batch.images - start) * torch.stack([gradient(point) for point in points]).mean(0)
 
-    copies = [gradient(noisy_copies(batch.images, batch.ids, j, SEED, 0.1)) ** 2 for j in range(4)]
+    copies = [gradient(make_noisy_copies(batch.images, batch.ids, j, SEED, 0.1)) ** 2 for j in range(4)]
     expected = {
         "sgsq-grad(noise=0.1,samples=4)": torch.stack(copies).mean(0),
         "ig(steps=7,baseline=mean)": path(torch.zeros_like(batch.images), 7),
         "ig(baseline=blur)": path(blur(batch.images), IG_STEPS),
     }
-    found = importance_maps(estimators(*expected, "ig", "grad"), tiny, batch, black)
+    found = compute_importance_maps(estimators(*expected, "ig", "grad"), tiny, batch, black)
     for name, maps in expected.items():
         torch.testing.assert_close(found[name], maps, rtol=1e-9, atol=1e-12)
     for name, maps in found.items():  # what else is asked for changes no bit
@@ -240,12 +240,12 @@ def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     told: list[Explained] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    importance_maps(estimators(*names), tiny, asked, black, note=told.append)
+    compute_importance_maps(estimators(*names), tiny, asked, black, note=told.append)
     (noted,) = told
     assert set(noted.kept) == {name for name in names if name != "grad"}
     for name, kept in noted.kept.items():
         noise = find_estimator(name).value("noise")
-        copies = [noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
+        copies = [make_noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum((tiny(copy).argmax(1) == asked.targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)
     assert 0 < sum(int(kept.sum()) for kept in noted.kept.values()) < len(noted.kept) * SAMPLES * len(batch.ids)

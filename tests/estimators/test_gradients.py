@@ -10,11 +10,11 @@ from torch.nn import functional
 from torch.nn.functional import relu
 
 from roarbench.errors import CallerError
+from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.estimator import IG_STEPS
-from roarbench.estimators.families.gradients import base_maps, logit_gradients
+from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
 from roarbench.estimators.guided_backprop import Guided
 from roarbench.estimators.inputs import PAPERS
-from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
 from tests.helpers.streamed import seeded
@@ -25,11 +25,11 @@ BASES = {"grad", "gb", "ig"}
 def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit(model, batch, black):
     images = batch.images.float().contiguous(memory_format=torch.channels_last)
     model, black = copy.deepcopy(model).float(), black.float()
-    total = logit_gradients(model, images, batch.targets, {"grad"})["grad"]
+    total = compute_logit_gradients(model, images, batch.targets, {"grad"})["grad"]
     for i in range(1, IG_STEPS):
         point = torch.lerp(black, images, i / IG_STEPS)
-        total = total + logit_gradients(model, point, batch.targets, {"grad"})["grad"]
-    found = base_maps(model, images, batch.targets, black, {"ig"})["ig"]
+        total = total + compute_logit_gradients(model, point, batch.targets, {"grad"})["grad"]
+    found = compute_base_maps(model, images, batch.targets, black, {"ig"})["ig"]
     torch.testing.assert_close(found, (images - black) * total / IG_STEPS, rtol=0, atol=0)
 
 
@@ -75,8 +75,8 @@ def test_every_relu_has_the_bits_of_hooks(name, form):
     model = Reused().eval() if name == "reused" else randomised(build(name, 4, 3, 32, seeded(0)), seeded(1))
     images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
     images[1], targets = 0, torch.tensor([0, 3, 1])  # also at 0
-    found, expected = logit_gradients(model, images, targets, {"grad", "gb"}), hooked(model, images, targets)
-    alone = logit_gradients(model, images, targets, {"gb"})
+    found, expected = compute_logit_gradients(model, images, targets, {"grad", "gb"}), hooked(model, images, targets)
+    alone = compute_logit_gradients(model, images, targets, {"gb"})
     torch.testing.assert_close(found, expected, rtol=0, atol=0, check_stride=name == "reused")
     torch.testing.assert_close(alone["gb"], expected["gb"], rtol=0, atol=0)
     assert not torch.equal(found["gb"], found["grad"])
@@ -113,8 +113,8 @@ class Rectified(nn.Module):
 def test_relus_by_other_names_are_guided_and_keep_their_own_gradient(way):
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     model = Rectified(WRITTEN[way])
-    found = logit_gradients(model, images, targets, {"grad", "gb"})
-    plain = logit_gradients(Rectified(nn.ReLU()), images, targets, {"grad", "gb"})
+    found = compute_logit_gradients(model, images, targets, {"grad", "gb"})
+    plain = compute_logit_gradients(Rectified(nn.ReLU()), images, targets, {"grad", "gb"})
     torch.testing.assert_close(found, plain, rtol=1e-6, atol=1e-9)
     assert not torch.allclose(found["gb"], found["grad"])
     line = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)  # torch defines the slope at 0
@@ -164,7 +164,7 @@ def test_a_network_of_relus_and_other_rectifiers_is_refused_with_their_names(ste
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), Named(step), nn.Flatten())
     with pytest.raises(CallerError, match=f"^guided backprop knows ReLUs alone and the network also has {named}; "):
-        logit_gradients(model, images, targets, {"gb"})
+        compute_logit_gradients(model, images, targets, {"gb"})
 
 
 class Named(nn.Module):
@@ -184,7 +184,7 @@ def test_gates_pools_and_floors_of_a_network_of_relus_go_back_as_they_do():
     gate = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Hardtanh(-5, 5), gate, nn.Tanh())
     model.append(nn.Flatten()).append(Named(functional.normalize))
-    assert logit_gradients(model, images, targets, {"gb"})["gb"].isfinite().all()
+    assert compute_logit_gradients(model, images, targets, {"gb"})["gb"].isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,9 @@ def test_a_path_that_passes_the_stem_once_gives_the_same_maps(model, batch, blac
     short.stem.register_forward_hook(lambda module, images, out: passes.append(len(images[0])))
     short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
     whole, parted = [
-        base_maps(each, batch.images.clone().requires_grad_(), batch.targets, black, bases, logits.append, settings)
+        compute_base_maps(
+            each, batch.images.clone().requires_grad_(), batch.targets, black, bases, logits.append, settings
+        )
         for each in (model, short)
     ]
     assert set(parted) == set(whole) == bases
@@ -227,5 +229,5 @@ def test_a_network_without_a_stem_stays_whole(network, batch, black):
     model = network.double().eval()
     short = split_stem(fold_batchnorm(model))
     assert not isinstance(short, SplitStem)
-    both = [base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
+    both = [compute_base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
     torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)

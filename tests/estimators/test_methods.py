@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 from roarbench.errors import RunError
-from roarbench.estimators.cam_layers import blocks_of, run_to_layer
+from roarbench.estimators.cam_layers import find_blocks, run_to_layer
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.cam import stretch_over_image
-from roarbench.estimators.families.occlusion import count_squares, squares
+from roarbench.estimators.families.occlusion import count_squares, number_squares
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
+from roarbench.estimators.noise import draw_coalitions, draw_mask_cells, draw_path_points, make_noisy_copies
 from roarbench.models.build import build
 from roarbench.plan.suites import find_suite
 from tests.helpers.networks import assert_near, dense, importance
@@ -30,8 +30,8 @@ NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.own
 def test_gradient_shap(model, batch, black):
     slow = torch.zeros_like(batch.images)
     for j in range(3):
-        noisy = noisy_copies(batch.images, batch.ids, j, SEED, 0.1)
-        share = path_points(batch.images, batch.ids, j, SEED)
+        noisy = make_noisy_copies(batch.images, batch.ids, j, SEED, 0.1)
+        share = draw_path_points(batch.images, batch.ids, j, SEED)
         assert ((share >= 0) & (share < 1)).all()
         point = (black + share * (noisy - black)).requires_grad_()
         total = model(point).gather(1, batch.targets[:, None]).sum()
@@ -83,7 +83,7 @@ def test_blocks_of_a_resnet_are_its_residual_blocks():
     for name, inside in (("resnet8", [f"blocks.{i}" for i in range(3)]), ("resnet50", of_50)):
         network = build(name, 3, 3, 32, seeded(0))
         names = {module: path for path, module in network.named_modules()}
-        assert [names[block] for block in blocks_of(network)] == inside
+        assert [names[block] for block in find_blocks(network)] == inside
 
 
 class Gate(nn.Sequential):
@@ -178,13 +178,13 @@ def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
 
 
 def test_squares_by_hand():
-    assert squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
+    assert number_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],
         [0, 0, 1, 1, 2, 2],
         [3, 3, 4, 4, 5, 5],
         [6, 6, 7, 7, 8, 8],
     ]
-    assert squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert number_squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert [count_squares(torch.zeros(1, 1, *size), 3) for size in ((4, 5), (2, 3))] == [9, 6]
 
 
@@ -193,27 +193,27 @@ def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
     model = nn.Sequential(nn.Flatten(), dense(*weights.tolist())).double().eval()
     weights = model[1].weight.detach()
     own = (weights[batch.targets].view(batch.images.shape) * batch.images).sum(1)
-    numbers = squares(batch.images, 3)
+    numbers = number_squares(batch.images, 3)
     expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 
 
 def test_coalitions_follow_the_shapley_kernel():
-    drawn = coalitions(5, 20_000, 0)
+    drawn = draw_coalitions(5, 20_000, 0)
     assert drawn[:-1:2].tolist() == (~drawn[1::2]).tolist()
     sizes = np.bincount(drawn[::2].sum(1), minlength=6)[1:5]
     chances = np.array([1 / (size * (5 - size)) for size in (1, 2, 3, 4)])
     expected = 10_000 * chances / chances.sum()
     assert (abs(sizes - expected) < 4 * np.sqrt(expected)).all()  # four standard deviations
     assert (abs(drawn.mean(0) - 0.5) < 0.02).all()
-    assert len(coalitions(4, 3, 0)) == 3
+    assert len(draw_coalitions(4, 3, 0)) == 3
 
 
 @torch.no_grad()
 def test_rise(model, batch, black):
     slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
     for j in range(5):
-        cells, (down, across) = mask_cells(4, j, SEED)
+        cells, (down, across) = draw_mask_cells(4, j, SEED)
         assert set(np.unique(cells)) <= {0.0, 1.0}
         whole = stretched(torch.from_numpy(cells).double()[None, None], 16)  # 3 cells of 4 pixels, and one more
         top, left = int(down * 4), int(across * 4)

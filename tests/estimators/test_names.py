@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, row_names, split_names
-from roarbench.estimators.engine import job_group
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, name_rows, split_names
+from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.estimator import CONTROLS, UNRANKED_TWINS
 from roarbench.estimators.ids import EstimatorId
 
@@ -63,7 +63,7 @@ def test_another_value_is_another_estimator_of_the_same_form():
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
     assert (twin.parent, twin.default, twin.values) == (found.id, "var-grad~blurred", (("noise", 0.05),))
-    assert {job_group(row) for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
+    assert {find_job_group(row) for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_what_makes_no_sense_is_refused_in_one_line(name, words):
     ],
 )
 def test_a_submissions_row_has_the_name_of_its_author_where_no_other_has_it(rows, names):
-    assert list(row_names(rows).values()) == names
+    assert list(name_rows(rows).values()) == names

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roarbench.errors import CallerError
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.noise import draw_other_targets, noise_draws, noisy_copies, random_importance
+from roarbench.estimators.noise import draw_normal_noise, draw_other_targets, draw_random_importance, make_noisy_copies
 from roarbench.estimators.randomness import pair_images, pair_images_of_class
 
 SHAPE = (3, 16, 16)
@@ -23,7 +23,7 @@ def images(n):
 
 def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gpu():
     x, ids = images(2), torch.tensor([2**40, 5])
-    found, drawn = noisy_copies(x, ids, 3, seed=9), random_importance(x, ids, seed=9)
+    found, drawn = make_noisy_copies(x, ids, 3, seed=9), draw_random_importance(x, ids, seed=9)
     for row, image in enumerate(ids.tolist()):
         generator = np.random.Generator(np.random.Philox(key=[9, 1], counter=[0, 0, 0, image]))
         np.testing.assert_array_equal(drawn[row], generator.random(SHAPE, dtype=np.float32))
@@ -33,7 +33,9 @@ def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gp
         np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-6, atol=1e-6)  # float32
     x, ids = images(40), torch.arange(40) * 7
     asked = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device, is_cuda=True)
-    torch.testing.assert_close(noise_draws(asked, ids, 3, seed=9), noise_draws(x, ids, 3, seed=9), rtol=0, atol=0)
+    torch.testing.assert_close(
+        draw_normal_noise(asked, ids, 3, seed=9), draw_normal_noise(x, ids, 3, seed=9), rtol=0, atol=0
+    )
 
 
 @given(classes=st.integers(2, 12), first=st.integers(0, 2**40), seed=st.integers(0, 99))

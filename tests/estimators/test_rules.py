@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from roarbench.errors import RunError
 from roarbench.estimators.deeplift_rules import Rescaled
 from roarbench.estimators.inputs import Batch
-from roarbench.estimators.tracing import trace_to_modules
+from roarbench.estimators.traced_network import trace_to_modules
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.execution import jobs, scheduler
-from roarbench.files import sha256
+from roarbench.files import compute_sha256
 from roarbench.plan.suite import Block
 from roarbench.plan.weights import PUBLISHED, Published
 from roarbench.protocols.roar import ROAR
@@ -30,7 +30,7 @@ def publish_weights(tmp_path, monkeypatch):
 
     def publish(weights):
         torch.save(weights, folder / "small.pth")
-        return (folder / "small.pth").rename(folder / f"small-{sha256(folder / 'small.pth')[:8]}.pth")
+        return (folder / "small.pth").rename(folder / f"small-{compute_sha256(folder / 'small.pth')[:8]}.pth")
 
     return publish
 

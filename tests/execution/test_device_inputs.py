@@ -10,7 +10,7 @@ from roarbench.datasets import superpixel_files as slic
 from roarbench.enums import FILLS, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
-from roarbench.execution.importance import image_ids
+from roarbench.execution.importance import make_image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import fill_features
 from roarbench.kernels.ranking import count_removed
@@ -37,7 +37,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded(work.images, split, rankings, run.cell).batch(everything)
     gone = unpack(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
-    expected = fill_features(images, gone, fill, torch.tensor(work.images.mean), image_ids(split, 0, len(images)))
+    expected = fill_features(images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images)))
     torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
     assert torch.equal(images, before)
 
@@ -57,7 +57,7 @@ def test_whole_superpixels_are_removed_and_one_is_cut_at_most(tmp_path, monkeypa
     block = Block(ROAR, ("random", "sobel", "truth"), (0.3, 0.5), seeds=1, unit=Unit.SUPERPIXEL)
     suite = replace(SUITE, name="superpixels", blocks=(block,))
     work = make_work(tmp_path, suite)
-    labels = slic.superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24).reshape(TEST, -1)
+    labels = slic.load_superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24).reshape(TEST, -1)
     for run in (run for run in score_all(work, make_runs(work, suite)) if run.cell.t):
         found = removed(rankings_of(work, run), Split.TEST, run.cell.t)
         assert (found.sum(1) == count_removed(run.cell.t, 64)).all()

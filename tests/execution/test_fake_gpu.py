@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.devices import COMPILING, float32_layout
+from roarbench.devices import COMPILING, choose_float32_layout
 from roarbench.enums import Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch, ClassImages, Settings
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
@@ -81,7 +81,7 @@ def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeyp
 
 def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():
     formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
-    assert {float32_layout(where): where for where in formats.values()} == formats
+    assert {choose_float32_layout(where): where for where in formats.values()} == formats
     with fake_gpu():
         model = network().to(GPU).to(memory_format=torch.channels_last)
         predict(model, inputs(), NORM, batch=8)
@@ -99,7 +99,7 @@ def test_answers_are_waited_for_once():
 
 @pytest.mark.parametrize("controls", [False, True])
 def test_maps_are_made_on_the_gpu(controls, monkeypatch):
-    monkeypatch.setattr(engine, "settings_of", lambda estimator: Settings(samples=2, steps=3))
+    monkeypatch.setattr(engine, "find_settings", lambda estimator: Settings(samples=2, steps=3))
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)
@@ -112,7 +112,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             batch = Batch(images, labels, labels, images, ClassImages(images, images)).to(GPU)
             gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
-            maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
+            maps = compute_importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
             assert {(m.device.type, tuple(m.shape)) for m in maps.values()} == {("cuda", (4, *SHAPE))}
             assert set(maps) == {e.id for e in wanted}
             assert controls or gpu.waits.count("copy to cuda") == 1  # the black pixel
@@ -126,5 +126,5 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     with fake_gpu():
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
         model = network().to(GPU).eval()
-        (importance,) = importance_maps([estimator], model, batch, torch.zeros(3, 1, 1)).values()
+        (importance,) = compute_importance_maps([estimator], model, batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))

@@ -20,26 +20,26 @@ from roarbench.execution.network_check import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.models import external
+from roarbench.models import external_networks
 from roarbench.models.build import build
-from roarbench.plan.custom_suite import suite_of, suite_record
+from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.explained_networks import set_explained_networks
-from roarbench.plan.run_keys import keys_of
+from roarbench.plan.run_keys import list_keys
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.plan.weights import title
+from roarbench.plan.weights import make_weights_title
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.unretrained import MORF
 from roarbench.store import stored_suites
-from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite
 from roarbench.store.submissions import ReproductionOutcome
 from roarbench.store.trusted_files import trust_network
+from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
 
@@ -85,9 +85,9 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
         "net.make",
     ]
     assert suite.given.count("file@") == suite.references == 3
-    kept = suite_of(json.loads(encode_canonically(suite_record(suite))))
+    kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
     assert kept == suite
-    assert str(path.parent) not in encode_canonically(suite_record(suite))
+    assert str(path.parent) not in encode_canonically(write_suite_record(suite))
     assert kept.networks[2].source == FILE
     with pytest.raises(CallerError, match="says which networks it explains; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])
@@ -108,15 +108,15 @@ def test_one_more_network_shares_all_runs(path):
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
     save(path.with_name("four.pt"), "resnet-planted", 9)
     data = "0" * 32
-    assert set(keys_of(first, data, None).values()) < set(keys_of(read_suite(path), data, None).values())
+    assert set(list_keys(first, data, None).values()) < set(list_keys(read_suite(path), data, None).values())
 
 
 def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path, tmp_path):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        assert [event.failure for event in complete(work, runs, store, InlineEngine()) if event.failure] == []
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
+        assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect(suite, store, None, work.images.fingerprint)
         numbers = {given: seeds for (*_, given), seeds in store.versions(suite.dataset, suite.model).items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
@@ -143,7 +143,7 @@ def ran(tmp_path, monkeypatch):
     monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
     monkeypatch.setattr(local_workers, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
 
         def run(suite, files=()):
             assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
@@ -189,10 +189,11 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
     lent = rows["grad~other-reference", 0.3, 2]  # network 2 scored under the maps of network 0
     assert ran.again(lent, *files) is ReproductionOutcome.EQUAL
     with pytest.raises(
-        CallerError, match=f"this run explains {title(one)} and scores {title(four)}; .* for {title(four)}"
+        CallerError,
+        match="this run explains {0} and scores {1}; .* for {1}".format(*map(make_weights_title, (one, four))),
     ):
         ran.again(lent, one)
-    with ResultsStore.open(default_url(path.parent / "other")) as store:
+    with ResultsStore.open(find_default_url(path.parent / "other")) as store:
         store.add_all([lent])
         with pytest.raises(CallerError, match="scores another network, which this store does not know; write --ref"):
             ran.again(lent, one, store=store)
@@ -234,7 +235,7 @@ def libraries(tmp_path, monkeypatch):
         torch.save(small(int(file[-1])).state_dict(), tmp_path / file)
         return tmp_path / file
 
-    monkeypatch.setattr(external, "_make_of_torchvision", lambda name, classes, channels, size: small(0))
+    monkeypatch.setattr(external_networks, "_make_of_torchvision", lambda name, classes, channels, size: small(0))
     monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: f"{name}-{weights}")
     monkeypatch.setattr(pretrained_weights, "_fetch", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)

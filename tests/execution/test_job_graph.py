@@ -12,7 +12,7 @@ from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
 from roarbench.execution.job_graph import Step, build_job_graph
-from roarbench.execution.progress import Watch, cost
+from roarbench.execution.progress import Watch, estimate_step_seconds
 from roarbench.execution.scheduler import Event
 from roarbench.execution.step_queue import Schedule, find_unreachable
 from roarbench.forecast.rates import Rates
@@ -142,11 +142,13 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     step = next(step for step in made if step.run and step.run.cell.retrain is ScoredNetwork.IMAGES)
     linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
-    assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
+    assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
-    assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
-    assert cost(work, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
+    assert estimate_step_seconds(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
+    assert estimate_step_seconds(work, submitted, RATES) == pytest.approx(
+        TEST * (0.5 + 0.01)
+    )  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
     planned = sum(RATES.seconds(count_work(SUITE, expand_points(SUITE))).values())
-    assert sum(cost(work, step, RATES) for step in made) == pytest.approx(planned)
+    assert sum(estimate_step_seconds(work, step, RATES) for step in made) == pytest.approx(planned)

@@ -12,7 +12,7 @@ from roarbench import devices
 from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.noise import noisy_copies
+from roarbench.estimators.noise import make_noisy_copies
 from roarbench.execution import importance, jobs, ranking_jobs
 from roarbench.kernels import train
 from tests.helpers import slow_pipeline as slow
@@ -67,8 +67,8 @@ def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
     spec = spec_of(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
-    monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(ranking_jobs, "maps_and_ties")  # by which maps are made
+    monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
+    monkeypatch.delattr(ranking_jobs, "make_maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
@@ -92,7 +92,9 @@ def test_rankings_of_another_reference_are_refused(work, other):
 )
 def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, monkeypatch, hardware, maps):
     asked = []
-    monkeypatch.setattr(devices, "uses_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware)
+    monkeypatch.setattr(
+        devices, "can_use_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware
+    )
     other = replace(other, suite=replace(work.suite, maps=maps))
     rank_all(other, "grad", "random")
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
@@ -116,8 +118,8 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     for name in counted:
         found, noise, kept = ranked_by(other, name), find_estimator(name).value("noise"), []
         for split, count in COUNTS.items():
-            batch = importance.shard_batch(explained, split, 0, count, explained.norm)
-            copies = (noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
+            batch = importance.load_batch(explained, split, 0, count, explained.norm)
+            copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
         assert found.kept == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
         assert 0 < found.kept < 1
@@ -148,7 +150,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(jobs.hand_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(jobs.exchange_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

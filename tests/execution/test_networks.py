@@ -20,11 +20,11 @@ from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.plan.common_network import common_network, make_tuning_recipe
+from roarbench.plan.common_network import make_common_network, make_tuning_recipe
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.shared_inputs import SharedInputs, inputs_of
+from roarbench.plan.shared_inputs import SharedInputs, list_shared_inputs
 from roarbench.plan.suite import Block
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
@@ -32,7 +32,7 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.available_inputs import find_made_inputs
-from roarbench.store.networks import checksum
+from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of
 
@@ -96,11 +96,11 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     work, runs, jobs, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
-    key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert checksum(work.stored(key).weights()) == checksum(common.state_dict())
+    key = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
+    assert compute_weights_checksum(work.stored(key).weights()) == compute_weights_checksum(common.state_dict())
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
     judge = networks.load_scoring_network(work, run, rankings_of(work, run))
-    assert checksum(judge.state_dict()) == checksum(tuned.state_dict())
+    assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # by rows, of images whose masks are met
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
 
@@ -133,12 +133,14 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         common, untouched = trained(work, 0, cuts(work, CONTROLS), mean=black), runs[0]
         assert (untouched.cell.estimator, untouched.cell.fill) == (CLEAN, "zero")
-        assert checksum(work.stored(untouched.network).weights()) == checksum(common.state_dict())
+        assert compute_weights_checksum(work.stored(untouched.network).weights()) == compute_weights_checksum(
+            common.state_dict()
+        )
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
             own = networks.load_scoring_network(work, run, rankings_of(work, run))
-            assert checksum(own.state_dict()) == checksum(tuned.state_dict())
+            assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(execution_jobs, "load_scoring_network", lambda *_, own=own: own)
@@ -159,7 +161,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], expand_points(COMMON), done[0].images.fingerprint
-    assert find_made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
+    assert find_made_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
     plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
     own = sum(point.cell.retrain in (ScoredNetwork.IMAGES, ScoredNetwork.EXCHANGED) for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)

@@ -7,39 +7,35 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import ResultsQuery
-from roarbench.analysis.own_network import own_network_board
+from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.row_comparison import pair
 from roarbench.analysis.stored_results import collect
-from roarbench.api.suite_result import SuiteResult
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import twin_id
-from roarbench.execution import cross_scoring
+from roarbench.estimators.ids import make_twin_id
+from roarbench.execution import cross_network_scoring
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import keys_of, list_ranked_splits, reference_of
+from roarbench.plan.run_keys import list_keys, list_ranked_splits, make_reference
 from roarbench.plan.suite import Block
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import ROAR
-from roarbench.report.replication_table import replication_record, replication_text
-from roarbench.report.table import suite_table
-from roarbench.report.table_values import flat_rows
+from roarbench.report.table import make_suite_table
+from roarbench.report.table_values import list_flat_rows
+from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.own_network import OwnNetworkVerdict
-from roarbench.stats.replication import replication
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers import tiny_suite
-from tests.helpers.tables import printed
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
 
 CONTROLS = ("random", "sobel", "linear-classifier")
-ASKING = ("grad", twin_id("grad", "blurred"), twin_id("grad", "untrained"))
+ASKING = ("grad", make_twin_id("grad", "blurred"), make_twin_id("grad", "untrained"))
 LEVELS = (0.1, 0.3)
 SUITE = replace(
     tiny_suite.SUITE,
@@ -88,7 +84,7 @@ def slow_gains(work, name, order):
 @pytest.mark.parametrize("name", ["grad", "linear-classifier", "random"])
 def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
     work, *_, results = done
-    table = suite_table(results, protocol.name, None, None)
+    table = make_suite_table(results, protocol.name, None, None)
     (row,) = (row for row in table.board.rows if row.estimator == name)
     expected = list(slow_gains(work, name, protocol.order))
     assert any(expected) == (name == "grad")
@@ -98,7 +94,7 @@ def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
 
 def test_rows_whose_maps_are_equal_are_0_by_construction_and_no_other(done):
     *_, results = done
-    rows = {row["estimator"]: row for row in flat_rows(suite_table(results, OWN_NETWORK.name, None, None))}
+    rows = {row["estimator"]: row for row in list_flat_rows(make_suite_table(results, OWN_NETWORK.name, None, None))}
     assert {name for name, row in rows.items() if row["verdict"] == OwnNetworkVerdict.BY_CONSTRUCTION} == set(CONTROLS)
     assert {rows[name]["gain"] for name in CONTROLS} == {0.0}
     assert {rows[name]["gain_low"] for name in CONTROLS} == {None}
@@ -110,9 +106,9 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     work, *_, results = done
     assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.held(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
-    other = cross_scoring.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
+    other = cross_network_scoring.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
-    board = own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    board = load_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 
@@ -126,9 +122,9 @@ def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
 
 
 def test_a_suite_with_one_more_network_shares_all_runs():
-    fewer, more = (keys_of(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
+    fewer, more = (list_keys(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
     assert set(fewer.values()) < set(more.values())
-    again = keys_of(replace(SUITE, replication=1), "0" * 32, None)
+    again = list_keys(replace(SUITE, replication=1), "0" * 32, None)
     assert set(fewer.values()).isdisjoint(again.values())
 
 
@@ -136,9 +132,9 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     """Some of the runs of every job are done, as by a command that knew of fewer networks or levels."""
     work, runs, _, results = done
     stored = list(results.results.values())
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add_all(stored[::2])
-        assert [event.failure for event in complete(work, runs, store, InlineEngine()) if event.failure] == []
+        assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         found = store.results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
@@ -152,8 +148,8 @@ def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done
     work, runs, _, results = done
     stored = {row.run.key: row for row in results.results.values()}
     engine = InlineEngine()
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        events = complete(work, runs, store, engine)
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
+        events = run_missing(work, runs, store, engine)
         first = next(events)
         others = [run.key for run in runs if run not in first.step.runs][::3]
         store.add_all(stored[key] for key in others)
@@ -168,7 +164,7 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
     *_, results = done
     one, two = list(results.results.values())[:2]
     keys, owner = (one.run.key, two.run.key), Owner.here()
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         (number,) = store.claim([LeaseRequest(keys)], owner, 1).granted.values()
         store.release([two.run.key], owner)
         with pytest.raises(LostLease):
@@ -183,15 +179,15 @@ def test_training_images_are_ranked_by_the_references_of_trainings_alone():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "grad"), (0.3,), seeds=1)))
     grad, both = find_estimator("grad"), (Split.TRAIN, Split.TEST)
     assert [list_ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
-    twin = replace(suite.blocks[-1], estimators=("random", twin_id("grad", OTHER_REFERENCE)))
+    twin = replace(suite.blocks[-1], estimators=("random", make_twin_id("grad", OTHER_REFERENCE)))
     lent = replace(suite, blocks=(*SUITE.blocks, twin))
     assert [list_ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
 
 
 def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
     """The control's gain is 0 by construction; tables hold no two rows against each other, so there is no verdict."""
-    work, *_, results = done
-    held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    *_, results = done
+    held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
     evidence = Evidence(results, Unit.SCALAR, Bootstrap())
     one, turned = (pair(evidence, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad")))
@@ -199,9 +195,6 @@ def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done
     assert turned.gain == pytest.approx(gains["grad"].negative)
     both = pair(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
     assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
-    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
-    found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")
-    assert found.beside_zero == (OwnNetworkVerdict.BY_CONSTRUCTION, verdict)
 
 
 def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
@@ -209,21 +202,12 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     work, *_, results = done
     again = replace(results, suite=replace(SUITE, replication=1), results={})
     assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
-    seeds = {reference_of(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
+    seeds = {make_reference(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
     assert len(seeds) == 2
-    held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
-    found = replication(held, replace(held, images=held.images + 1))
+    held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    found = compare_boards(held, replace(held, images=held.images + 1))
     assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
     assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))
-    both = {ROAR: found, OWN_NETWORK: found}
-    shown = printed(replication_text(both, results, again))
-    assert [shown.count(words) for words in (" again [95%]", "ROAR, own", "Own-network gain, own")] == [2, 1, 1]
-    asked, own = shown.split("Own-network gain, own")
-    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
-    line = next(line for line in own.splitlines() if line.startswith(" grad "))
-    assert " beside 0" in own and line.rstrip().endswith(f" {verdict}") and " Random" in asked
-    parts = replication_record(both, results, again)
-    assert [*parts] == ["suite", "replication", "roar", "own_network"] and parts["roar"] == parts["own_network"]
     for row in held.rows:
         if row.estimator in CONTROLS:
             assert row.predicted.low is None

@@ -20,12 +20,12 @@ from roarbench.execution import jobs, pretrained_weights
 from roarbench.execution.pretrained_weights import load_given, load_start
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
-from roarbench.plan.common_network import common_network
+from roarbench.plan.common_network import make_common_network
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.weights import PUBLISHED, title
+from roarbench.plan.weights import PUBLISHED, make_weights_title
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from tests.helpers import slow_pipeline as slow
@@ -222,13 +222,13 @@ def parameters(state):
 
 def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_path, monkeypatch):
     """Their learning rate is 0, so that trainings do not move them; another file under their name is refused."""
-    started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=title(NAME))
+    started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=make_weights_title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
     blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
     work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
     rank_all(work, *CONTROLS)
     for seed in (0, 1):
-        common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
+        common = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common(work, common)
         found = parameters(work.stored(common.key).weights())
         torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
@@ -261,8 +261,10 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
 
 def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
     (tmp_path / "w.pt").write_bytes(b"abc")
-    assert title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"  # SHA-256 of abc: FIPS 180-2
-    assert title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
+    assert (
+        make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
+    )  # SHA-256 of abc: FIPS 180-2
+    assert make_weights_title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
     assert pretrained_weights._file_of("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
     with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):
         pretrained_weights._file_of("resnet18", "IMAGENET1K_V9")
@@ -283,7 +285,7 @@ def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_pa
     path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
     model = randomised(build(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
-    work = replace(make_work(tmp_path, replace(SUITE, given=title(str(path)))), given=(str(path),))
+    work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
     jobs.train_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
     weights = work.explained[0].trained().state_dict()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.faithfulness import METRICS, score_specs
+from roarbench.analysis.faithfulness import METRICS, list_score_specs
 from roarbench.execution import quantus
 from roarbench.execution.quantus import evaluate
 from roarbench.plan.suite import Block
@@ -72,7 +72,7 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
         tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
         values = evaluate(metric, explained)
         np.testing.assert_allclose(values, slowly(explained), atol=tolerance, rtol=0, err_msg=metric)
-        spec = score_specs(SUITE, "")["grad", metric]
+        spec = list_score_specs(SUITE, "")["grad", metric]
         flat_map = evaluate(metric, explained._replace(maps=np.ones_like(explained.maps)))
         for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
             score = quantus._score(spec, "grad", found, {})

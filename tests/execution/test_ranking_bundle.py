@@ -15,16 +15,16 @@ from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
-from roarbench.plan.weights import title
+from roarbench.plan.weights import make_weights_title
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.submissions import Origin, ReproductionOutcome, origins
+from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.submissions import Origin, ReproductionOutcome, read_origins
+from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.damage import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
@@ -47,14 +47,14 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
     folder, answers = shipped
     work, engine = make_work(tmp_path / "new", PART), InlineEngine()
     runs = make_runs(work, PART)
-    with ResultsStore.open(default_url(tmp_path / "new")) as store:
+    with ResultsStore.open(find_default_url(tmp_path / "new")) as store:
         import_rankings(work, store, folder)
         import_rankings(work, store, folder)
         assert {step.kind for step in build_job_graph(work, runs)} == {"run"}
-        assert [event.failure for event in complete(work, runs, store, engine) if event.failure] == []
+        assert [event.failure for event in run_missing(work, runs, store, engine) if event.failure] == []
         found = store.results(store.keys(""))
         assert {key: found[key].bits for key in answers} == answers
-        told = origins(store.database, found)
+        told = read_origins(store.database, found)
     assert {told[key] for key, result in found.items() if result.rankings} == {Origin.SELF_REPORTED}
     assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
 
@@ -63,20 +63,22 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
     """Their maps are made there; the answers are those of the first store."""
     folder, answers = shipped
     work, engine = make_work(tmp_path / "a", PART), InlineEngine()
-    with ResultsStore.open(default_url(tmp_path / "a")) as store:
+    with ResultsStore.open(find_default_url(tmp_path / "a")) as store:
         import_rankings(work, store, folder)
     assert export_rankings(work, tmp_path / "networks", "the project, two cores", references_only=True) == []
     assert {path.name for path in (tmp_path / "networks").iterdir()} == {"index.json", "references"}
     work = make_work(tmp_path / "b", PART)
-    with ResultsStore.open(default_url(tmp_path / "b")) as store:
+    with ResultsStore.open(find_default_url(tmp_path / "b")) as store:
         assert import_rankings(work, store, tmp_path / "networks") == []
         assert {step.kind for step in build_job_graph(work, make_runs(work, PART))} == {"rank", "run", "seal"}
-        assert [event.failure for event in complete(work, make_runs(work, PART), store, engine) if event.failure] == []
+        assert [
+            event.failure for event in run_missing(work, make_runs(work, PART), store, engine) if event.failure
+        ] == []
         found = store.results(store.keys(""))
     assert {key: found[key].bits for key in answers} == answers
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
     with (
-        ResultsStore.open(default_url(tmp_path / "c")) as store,
+        ResultsStore.open(find_default_url(tmp_path / "c")) as store,
         pytest.raises(StoreError, match="in index.json or in the folder, and not in both"),
     ):
         import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
@@ -110,7 +112,7 @@ def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path
     shutil.copytree(shipped[0], folder)
     tamper(folder)
     work = make_work(tmp_path / "new", PART)
-    with ResultsStore.open(default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
+    with ResultsStore.open(find_default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
         import_rankings(work, store, folder)
     assert said in str(refused.value) and "\n" not in str(refused.value)
     assert not work.workspace.rankings.exists() and not work.workspace.references.exists()
@@ -153,7 +155,7 @@ LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
 )
 def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, monkeypatch, known, estimator, retrains):
     """Though another suite with the same images and network comes first in the table."""
-    given, workspace, console = title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
+    given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
     monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
     for suite in known:

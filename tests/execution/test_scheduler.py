@@ -13,9 +13,9 @@ from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.execution import importance, jobs
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.provenance import code_version
+from roarbench.store.provenance import read_code_version
 from roarbench.workers.job import JobOutcome
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
@@ -43,9 +43,9 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
     runs = make_runs(work, suite)
     found = Counter(step.kind for step in build_job_graph(work, runs))
     assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
-    assert failed(complete(work, runs, store, InlineEngine())) == []
+    assert failed(run_missing(work, runs, store, InlineEngine())) == []
     with completed(tmp_path / "whole", SUITE) as (whole, all_runs, _, results):
-        assert list(complete(whole, all_runs, results, InlineEngine())) == [], "it is done"
+        assert list(run_missing(whole, all_runs, results, InlineEngine())) == [], "it is done"
         expected = results.results(keys_of(runs))
     for key, own in store.results(keys_of(runs)).items():
         result = expected[key]
@@ -55,7 +55,7 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
     more, made = make_work(tmp_path / "part"), (tmp_path / "part").rglob("*")
     before = {path: path.read_bytes() for path in made if path.suffix in (".arrow", ".npz", ".pt")}
     runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
-    assert failed(complete(more, runs, store, InlineEngine())) == []
+    assert failed(run_missing(more, runs, store, InlineEngine())) == []
     assert all(path.read_bytes() == content for path, content in before.items())
     assert all(more.explained[0].store.predicted(split) for split in Split)
 
@@ -63,32 +63,32 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
 def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     """Not what the command's process would: it never looks at a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(jobs, "device_name", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8"})
+    monkeypatch.setattr(jobs, "name_device", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(jobs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
-    assert failed(complete(work, runs, store, InlineEngine())) == []
+    assert failed(run_missing(work, runs, store, InlineEngine())) == []
     for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
         made = store.results([run.key])[run.key].provenance
         assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
         libraries = {"python": platform.python_version(), "torch": version("torch"), "cuda": "12.8"}
         assert made.versions.items() >= libraries.items()
-        assert made.code_version == code_version()
+        assert made.code_version == read_code_version()
 
 
 def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
     work, runs = fresh
-    explained, done, maps = Counter(), Counter(), importance.maps_together
+    explained, done, maps = Counter(), Counter(), importance.compute_maps_together
 
     def counted(subjects, *rest):
         for estimators, _, batch, _ in subjects:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(subjects, *rest)
 
-    monkeypatch.setattr(importance, "maps_together", counted)
+    monkeypatch.setattr(importance, "compute_maps_together", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
-        events = complete(work, runs, store, InlineEngine())
+        events = run_missing(work, runs, store, InlineEngine())
         done.update(event.step.run.key for event in islice(events, count) if event.step.run)
         events.close()
     assert set(done) == store.done(keys_of(runs)) == set(keys_of(runs))
@@ -101,7 +101,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, jobs.score, importance.maps_together
+    lost, scored, maps = {bad, *truth, *explaining}, jobs.score_run, importance.compute_maps_together
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -120,10 +120,10 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
         return [found]
 
     monkeypatch.setattr(jobs, "fit", diverging)
-    monkeypatch.setattr(jobs, "score", sometimes)
-    monkeypatch.setattr(importance, "maps_together", broken)
+    monkeypatch.setattr(jobs, "score_run", sometimes)
+    monkeypatch.setattr(importance, "compute_maps_together", broken)
     engine = InlineEngine()
-    assert {run for run, _ in failed(complete(work, runs, store, engine)) if run} == lost
+    assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
     assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
     assert reasons_of(store, [bad]) == {"the loss went away"}
     (reason,) = reasons_of(store, truth)
@@ -132,12 +132,12 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.running() == []
-    monkeypatch.setattr(jobs, "score", scored)
+    monkeypatch.setattr(jobs, "score_run", scored)
     again = InlineEngine()
-    assert (bad, "the loss went away") in failed(complete(work, runs, store, again))
+    assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
     assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
-    assert [event.step.run for event in complete(work, [bad], store, InlineEngine())] == [bad]
+    assert [event.step.run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
 
 
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):
@@ -159,7 +159,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
             return ended
 
     with pytest.raises(CallerError, match="the disk is full"):
-        list(complete(work, runs, store, TwoAtOnce()))
+        list(run_missing(work, runs, store, TwoAtOnce()))
     assert store.done(kept) == set(kept) != set()
     assert (store.running(), reasons_of(store, runs)) == ([], set())
 
@@ -188,7 +188,7 @@ def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_afte
     bad, rank = runs[-1], "rank trained test 0"  # which it needs
     cut_off = {"reference": 1, "seal random scalar": 2, runs[0].key: 2}
     engine = FailingMachine({bad.key: 9, rank: 9, **cut_off})
-    events = list(complete(work, runs, store, engine))
+    events = list(run_missing(work, runs, store, engine))
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
     told = {event.step.job.name: event.note for event in events if event.note}
     assert told == {name: f"{KILLED}; tried {1 + count} times" for name, count in cut_off.items()}
@@ -197,9 +197,9 @@ def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_afte
     (reason,) = [event.failure for event in events if event.step.job.name == rank]
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
-    assert all(event.failure for event in complete(work, runs, store, again)) and again.done == []
+    assert all(event.failure for event in run_missing(work, runs, store, again)) and again.done == []
     assert bad.key in store.failures.retry(keys_of(runs), work.images.fingerprint)
-    assert failed(complete(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
+    assert failed(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
     assert store.running() == []
 
@@ -210,5 +210,5 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
     store.claim([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
     sleeps += [lambda: looks.append(engine.done.count(bad.key)), lambda: len(looks) == 3 and store.leave(other)]
-    assert failed(complete(work, [bad, others], store, engine)) == []
+    assert failed(run_missing(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)

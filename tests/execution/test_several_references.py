@@ -11,10 +11,10 @@ from sklearn.linear_model import Ridge
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.execution import importance
 from roarbench.execution import ranking_jobs as shards
-from roarbench.execution.class_templates import class_images
+from roarbench.execution.class_templates import make_class_images
 from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.forecast.workload import count_work
@@ -22,12 +22,12 @@ from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
 from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, reference_of, reference_points
+from roarbench.plan.run_keys import build_run, list_reference_points, make_reference
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.layout import Workspace
+from roarbench.store.workspace import Workspace
 from tests.helpers.tiny_suite import SUITE, TEST, completed, make_runs, rank_all, rankings_of, score, size_jobs, spec_of
 
 BLOCKS = (
@@ -51,7 +51,7 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
         return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == name}
 
     again = replace(TWO, replication=1)
-    first, second = (reference_of(TWO, "da7a", number).key for number in range(2))
+    first, second = (make_reference(TWO, "da7a", number).key for number in range(2))
     assert explained(TWO) == {0: first, 1: second, 2: first}
     assert set(explained(again)) == {10_000, 10_001, 10_002}
     assert not set(explained(again).values()) & {first, second} and first != second
@@ -70,7 +70,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     """Their means, and sklearn's ridge on thumbnails and their mirror images."""
     work, *_ = done
     images, train, norm = work.images, work.images.train, Normalisation.of(work.images)
-    by_class, classes = class_images(images), images.record.classes
+    by_class, classes = make_class_images(images), images.record.classes
     means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
     expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
     np.testing.assert_allclose(by_class.means, expected, rtol=1e-4, atol=1e-6)
@@ -82,9 +82,9 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     np.testing.assert_allclose(by_class.weights, weights, rtol=1e-3, atol=1e-5)
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
         found = importance.time_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
-        batch = importance.shard_batch(told, Split.TEST, 0, 8, norm)
+        batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
-        expected = importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
+        expected = compute_importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
         torch.testing.assert_close(found, expected)
 
 
@@ -101,7 +101,7 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
-    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
+    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_reference_points(TWO)]
     for number, scored in enumerate(scores):
         said = work.explained[number].store.predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())

@@ -14,16 +14,16 @@ from roarbench.analysis.consistency import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import heartbeat, jobs, ranking_jobs, scheduler
-from roarbench.execution.artifacts import artifacts_for, read_checksums
+from roarbench.execution.artifacts import list_needed_artifacts, read_checksums
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.checksums import Checksums
+from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import leases
 from roarbench.workers.job import JobOutcome
 from tests.helpers.commands import PATIENCE, eventually
@@ -39,8 +39,8 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     work, runs = fresh
     kinds = {step.job.name: step.kind for step in build_job_graph(work, runs)}
     engines = InlineEngine(), InlineEngine()
-    with ResultsStore.open(default_url(tmp_path)) as other:
-        one, two = (complete(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+    with ResultsStore.open(find_default_url(tmp_path)) as other:
+        one, two = (run_missing(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
         for _ in zip_longest(one, two):  # one job each, in turn
             pass
     for kind, least in (("rank", 0.45), ("seal", 0.2), ("run", 0.2)):
@@ -67,7 +67,7 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
             store.leave(other)
 
     sleeps.append(look)
-    assert not any(event.failure for event in complete(work, runs, store, engine))
+    assert not any(event.failure for event in run_missing(work, runs, store, engine))
     assert shard.job.name not in engine.done
     assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
@@ -84,7 +84,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.here()
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release([blocked[0].key], living))
-    events = complete(work, blocked, store, InlineEngine())
+    events = run_missing(work, blocked, store, InlineEngine())
     assert [event.step.run for event in events if event.step.run and event.failure] == [blocked[1], blocked[0]]
     assert store.running() == []
 
@@ -111,7 +111,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
     monkeypatch.setattr(heartbeat.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
     sleeps.append(lambda: store.leave(heir))
     engine = Losing()
-    events = list(complete(work, runs, store, engine))
+    events = list(run_missing(work, runs, store, engine))
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
     assert [event.step.run for event in events] == [runs[1], runs[0]]
@@ -132,7 +132,7 @@ def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypat
         with store.database.read() as connection:
             return connection.execute(select(leases.c.beat)).scalar_one()
 
-    events = complete(fresh[0], fresh[1][:2], store, Two())
+    events = run_missing(fresh[0], fresh[1][:2], store, Two())
     next(events)  # one is told of; the other is leased, and nobody asks what became of it
     held = beat()
     assert eventually(lambda: beat() > held)
@@ -144,7 +144,7 @@ def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch)
     monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
     answered = Event()
     monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
-    events = complete(fresh[0], fresh[1][:1], store, InlineEngine())
+    events = run_missing(fresh[0], fresh[1][:1], store, InlineEngine())
     next(events)
     events.close()
     assert not answered.is_set()
@@ -215,7 +215,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.results([run.key for run in runs])
             Checksums(store.database, work.workspace).check(
-                list(artifacts_for(work, runs)), list(read_checksums(work, results.values()))
+                list(list_needed_artifacts(work, runs)), list(read_checksums(work, results.values()))
             )
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]
@@ -231,7 +231,7 @@ def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
         told = json.loads(manifest.read_text())
         del told["same_as"]
         manifest.write_text(json.dumps(told))
-        with ResultsStore.open(default_url(tmp_path)) as store:
+        with ResultsStore.open(find_default_url(tmp_path)) as store:
             results = store.results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
             assert all(each.checksum == each.here for each in read_checksums(make_work(tmp_path, wide), results))

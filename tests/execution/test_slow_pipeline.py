@@ -12,9 +12,9 @@ from roarbench.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.smoothness import smoothness
+from roarbench.kernels.mask_smoothness import compute_smoothness
 from roarbench.kernels.train import fit
-from roarbench.models.small import SmallResNet
+from roarbench.models.small_networks import SmallResNet
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suite import Block
@@ -170,7 +170,7 @@ def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
             removed, (_, rows, columns) = again.removed(run, "test"), run.cell.unit.grid(SHAPE)
             layers = slice(3 if run.cell.unit is Unit.SCALAR else 1)
             bits = removed[:, layers, :: 8 // rows, :: 8 // columns].reshape(TEST, -1)
-            assert scored.smoothness == smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
+            assert scored.smoothness == compute_smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
 
 
 def test_the_reference_and_every_count(fast, again):

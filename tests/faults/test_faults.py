@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, living, outcomes
 from tests.helpers.store_rows import make_result, make_run
@@ -143,7 +143,7 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
     process = forked.start((*RUN, *place), tmp_path / "calm.log")
     process.join(PATIENCE)
     assert process.exitcode == 0, (tmp_path / "calm.log").read_text()
-    calm = made(tmp_path, default_url(tmp_path / "store"), place)
+    calm = made(tmp_path, find_default_url(tmp_path / "store"), place)
     generator, kills, rounds = random.Random(wanted), Counter(), 0
     while kills.total() < wanted:
         rounds += 1

@@ -20,7 +20,7 @@ from roarbench.forecast.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
-from roarbench.store.layout import Workspace
+from roarbench.store.workspace import Workspace
 from roarbench.workers.job import JobOutcome
 
 PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
@@ -120,9 +120,9 @@ def test_rates_are_measured_per_image(monkeypatch):
 
     monkeypatch.setattr(measurement, "Training", Steps)
     take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
-    take("importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
-    take("planes_of", 7.0, lambda importance, ties, layout: len(importance))
-    take("noise_draws", 13.0, lambda images, ids, *rest: len(ids))
+    take("compute_importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
+    take("rank_to_planes", 7.0, lambda importance, ties, layout: len(importance))
+    take("draw_normal_noise", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
     found = measure(PLANTED, WORK)
     sizes = len(find_recipe(PLANTED.recipe).sides)
@@ -221,7 +221,7 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with local_workers.rates_here(lines.append) as ask:
+    with local_workers.measure_rates_here(lines.append) as ask:
         found = ask(PLANTED, None)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines

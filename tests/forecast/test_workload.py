@@ -11,23 +11,23 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.enums import Split
 from roarbench.estimators import ensembles
 from roarbench.estimators.catalogue import TWINS
-from roarbench.estimators.engine import maps_together
+from roarbench.estimators.engine import compute_maps_together
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, jobs, ranking_jobs
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.forecast.workload import Work, count_explained_at_once, count_work
 from roarbench.kernels import train
-from roarbench.models.cost import network_cost
-from roarbench.models.small import SmallResNet
+from roarbench.models.network_cost import count_network_cost
+from roarbench.models.small_networks import SmallResNet
 from roarbench.plan.points import expand_points
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.shared_inputs import inputs_of
+from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.submissions.checks import maps_of_run
+from roarbench.submissions.checks import count_maps_of_run
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -36,7 +36,7 @@ MORF_BLOCK = Block(MORF, ("random", "grad"), (0.9,), seeds=1)
 BLOCKS = (Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2), MORF_BLOCK)
 SUITE = replace(tiny_suite.SUITE, name="hand", dataset="imagenette64", model="resnet-quick", blocks=BLOCKS, **RECIPES)
 SCALARS, MINE = 3 * 64 * 64, "mine@1a2b3c4d"
-COST = network_cost("resnet-quick", 10, 3, 64)
+COST = count_network_cost("resnet-quick", 10, 3, 64)
 
 
 def test_counts_of_a_fresh_suite_by_hand():
@@ -73,7 +73,7 @@ def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_eac
     jobs = count_work(suite, points := expand_points(suite))
     assert jobs.extracted == 1_281_167 * bits
     assert [jobs.disk_with(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
-    last = count_work(suite, points[-1:], there=inputs_of(suite, points))
+    last = count_work(suite, points[-1:], there=list_shared_inputs(suite, points))
     assert last.disk_with(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
     untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
     scored = replace(suite, blocks=(MORF_BLOCK,))
@@ -121,16 +121,16 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
             done["explained"] += len(inputs[0]) if isinstance(module, SmallResNet) else 0
 
         with register_module_forward_pre_hook(passed):
-            return maps_together(*given)
+            return compute_maps_together(*given)
 
     note("trained", train.Training, "_add_gradients", lambda self, index: index)
     note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
-    note("ranked", ranking_jobs, "planes_of", lambda importance, *_: importance)
-    note("drawn", ensembles, "noise_draws", lambda images, ids, *_: ids)
-    monkeypatch.setattr(importance, "maps_together", explained)
+    note("ranked", ranking_jobs, "rank_to_planes", lambda importance, *_: importance)
+    note("drawn", ensembles, "draw_normal_noise", lambda images, ids, *_: ids)
+    monkeypatch.setattr(importance, "compute_maps_together", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
-    events = complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
+    events = run_missing(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
     assert [event.failure for event in events if event.failure] == []
     counted = count_work(suite, expand_points(suite))
     kinds = ("trained", "scored", "explained", "ranked")
@@ -151,12 +151,12 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 def test_what_is_done_is_not_counted_again():
     points = expand_points(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
-    jobs = count_work(SUITE, [point for point in points if point not in done], there=inputs_of(SUITE, done))
+    jobs = count_work(SUITE, [point for point in points if point not in done], there=list_shared_inputs(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
     assert jobs.images_ranked == 2 * (TRAIN + TEST)
     explained = [point for point in points if point.cell.estimator == "grad"]
     rest = [point for point in points if point not in explained]
-    assert count_work(SUITE, rest, there=inputs_of(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
+    assert count_work(SUITE, rest, there=list_shared_inputs(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
     assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
@@ -165,7 +165,7 @@ def test_validate_and_a_forecast_count_the_same_maps(name, maps):
     """Three references, and of each the submission's own maps and those of its untrained twin."""
     suite = find_suite(name)
     joined = add_estimators(suite, [MINE])
-    assert maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
+    assert count_maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
 
 
 WIDE = """

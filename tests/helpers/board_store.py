@@ -15,7 +15,7 @@ from roarbench.plan.points import Point, expand_points
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 from tests.helpers.store_rows import ORIGIN
 
@@ -52,7 +52,7 @@ def make_store(
     folder: Path, suite: SuiteSpec, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
 ) -> str:
     """Write a store with those points of a suite that are kept; returns its URL."""
-    url = default_url(folder)
+    url = find_default_url(folder)
     with ResultsStore.open(url) as store:
         store.add_all(result for point, result in results(suite, images).items() if keep(point))
     return url
@@ -61,5 +61,5 @@ def make_store(
 @contextmanager
 def views_of(folder: Path) -> Iterator[Views]:
     """The suites of the store in a folder, while it is open."""
-    with ResultsStore.open(default_url(folder), read_only=True) as store:
+    with ResultsStore.open(find_default_url(folder), read_only=True) as store:
         yield read_views(store, folder)

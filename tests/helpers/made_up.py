@@ -11,7 +11,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, reference_points
+from roarbench.plan.run_keys import build_run, list_reference_points
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -68,7 +68,7 @@ def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand_points(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    scored = {number: results[point] for number, point in enumerate(reference_points(suite)) if point in results}
+    scored = {number: results[point] for number, point in enumerate(list_reference_points(suite)) if point in results}
     return SuiteResults(suite, DATA, None, results, references=scored)
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.models.build import build
 
@@ -17,7 +17,7 @@ def importance(name: str, model: nn.Module | None, batch: Batch, black: Tensor |
     if black is None:
         black = torch.full((batch.images.shape[1], 1, 1), -2.0, dtype=batch.images.dtype)
     row = find_estimator(name)
-    return importance_maps([row], None if row.control else model, batch, black)[row.id]
+    return compute_importance_maps([row], None if row.control else model, batch, black)[row.id]
 
 
 def assert_near(found: Tensor, expected: Tensor, share: float = 1e-9) -> None:

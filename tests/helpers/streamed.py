@@ -6,7 +6,7 @@ import torch
 from roarbench.enums import Order, Unit
 from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.ranking import features, sort_keys, tie_order
+from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.kernels.streaming import StreamedImages
 
 CPU = torch.device("cpu")
@@ -20,8 +20,8 @@ def seeded(seed):
 
 def encoded(importance, layout):
     """Bit-planes of maps (n, c, h, w) or (n, h, w) of the images 0 … n - 1."""
-    ties = tie_order(np.arange(len(importance)), layout.features)
-    return encode(sort_keys(features(importance, layout.shape, layout.unit), ties), layout)
+    ties = draw_tie_order(np.arange(len(importance)), layout.features)
+    return encode(sort_keys(arrange_features(importance, layout.shape, layout.unit), ties), layout)
 
 
 def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):

@@ -7,12 +7,12 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.report.table import SuiteTable, suite_table
-from roarbench.report.table_formats import as_text, render
+from roarbench.report.table import SuiteTable, make_suite_table
+from roarbench.report.table_formats import format_text, render
 
 
 def table_of(results: SuiteResults, protocol: str = "roar", rows: list[str] | None = None) -> SuiteTable:
-    return suite_table(results, protocol, None, rows)
+    return make_suite_table(results, protocol, None, rows)
 
 
 def printed(shown: RenderableType, width: int = 80) -> str:
@@ -24,7 +24,7 @@ def printed(shown: RenderableType, width: int = 80) -> str:
 
 def words_of(table: SuiteTable, width: int = 200) -> str:
     """All that a table says on a terminal of this width, with its notes, in one line."""
-    return " ".join(printed(as_text(table, width, notes=True), width).split())
+    return " ".join(printed(format_text(table, width, notes=True), width).split())
 
 
 def rows_of(table: SuiteTable, style: str = "json") -> dict[str, dict]:

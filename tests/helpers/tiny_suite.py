@@ -15,7 +15,7 @@ from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, job_graph, jobs, ranking_jobs
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.measurement import measure
 from roarbench.forecast.rates import CORE, assume
@@ -28,11 +28,11 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.layout import Workspace
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
+from roarbench.store.workspace import Workspace
 from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
@@ -58,7 +58,7 @@ def make_runs(work: SuiteWork, suite: SuiteSpec = SUITE) -> list[Run]:
 
 def score(work: SuiteWork, run: Run) -> RunResult:
     """Do a run in this process."""
-    return jobs.score(work, run).result
+    return jobs.score_run(work, run).result
 
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:
@@ -88,7 +88,7 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
         spec = spec_of(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranking_jobs.rank_shard(work, [spec], split, 0, count)
-        ranking_jobs.seal(work, spec)
+        ranking_jobs.join_ranges(work, spec)
 
 
 def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, RunResult]:
@@ -102,8 +102,8 @@ def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[SuiteWork, list[
     """A suite done from nothing: its work, runs, the names of its jobs in order, and its results."""
     work, engine = make_work(folder, suite), InlineEngine()
     runs = make_runs(work, suite)
-    with ResultsStore.open(default_url(folder)) as store:
-        assert [event.failure for event in complete(work, runs, store, engine) if event.failure] == []
+    with ResultsStore.open(find_default_url(folder)) as store:
+        assert [event.failure for event in run_missing(work, runs, store, engine) if event.failure] == []
         yield work, runs, engine.done, store
 
 

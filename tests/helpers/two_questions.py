@@ -10,7 +10,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 from tests.helpers.made_up import DATA, SUITE
 

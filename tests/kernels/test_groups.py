@@ -7,11 +7,11 @@ from numpy.testing import assert_array_equal
 
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.baselines import blur
-from roarbench.kernels.bit_planes import Layout, bin_codes, find_removed_bits
-from roarbench.kernels.fill import removal_magnitude
-from roarbench.kernels.mask_matching import match_removed, strata
-from roarbench.kernels.smoothness import smoothness
-from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
+from roarbench.kernels.bit_planes import Layout, find_removed_bits, read_bin_codes
+from roarbench.kernels.fill import compute_removal_magnitude
+from roarbench.kernels.mask_smoothness import compute_smoothness
+from roarbench.kernels.matched_masks import assign_strata, match_removed
+from roarbench.kernels.superpixels import average_over_superpixels, group_ties_by_superpixel, number_superpixels
 from tests.helpers.streamed import encoded
 
 N, SHAPE = 4, (3, 8, 8)
@@ -26,19 +26,22 @@ def numbers(seed, bound):
 def test_change_by_hand():
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
-    scalar, smooth = removal_magnitude(wide, fill[:, None, None], Unit.SCALAR)
+    scalar, smooth = compute_removal_magnitude(wide, fill[:, None, None], Unit.SCALAR)
     assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
-    (pixel, _) = removal_magnitude(wide, fill[:, None, None], Unit.PIXEL)
+    (pixel, _) = compute_removal_magnitude(wide, fill[:, None, None], Unit.PIXEL)
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
     expected = blur((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
-    assert len(removal_magnitude(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
+    assert (
+        len(compute_removal_magnitude(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR))
+        == 1
+    )
 
 
 @pytest.mark.parametrize("bound", (3, 256))
 def test_strata_are_quantile_bins_within_quantile_bins(bound):
     first, second = numbers(1, bound), numbers(2, bound)
-    found = strata([first, second], 4)
+    found = assign_strata([first, second], 4)
     for image in range(N):
         outer = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D
         for feature in range(D):
@@ -54,8 +57,8 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
     generator = np.random.default_rng(1)
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
     own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
-    found, ties = strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
-    codes = bin_codes(encoded(other, LAYOUT), LAYOUT)
+    found, ties = assign_strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
+    codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
     made = match_removed(own, codes, found, order, ties)
     assert_array_equal(
         match_removed(own, codes * np.uint16(300), found, order, ties), made
@@ -77,11 +80,11 @@ VALUES = np.array([[1, 3, 4, -6, 1, 1], [1, 1, 1, 1, 9, 6]], np.float32)
 
 
 def test_superpixels_by_hand():
-    assert_array_equal(superpixel_means(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
-    assert_array_equal(superpixel_draws(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
+    assert_array_equal(average_over_superpixels(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
+    assert_array_equal(number_superpixels(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
     ties = np.array([[3, 0, 1, 2, 5, 4], [5, 0, 1, 2, 3, 4]], np.int32)
     # superpixels of the first image have the ties of their first pixels, 3, 1 and 2: so 1 goes first, then 2, then 0
-    assert_array_equal(superpixel_ties(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
+    assert_array_equal(group_ties_by_superpixel(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
 
 
 @pytest.mark.parametrize(
@@ -104,4 +107,6 @@ def test_superpixels_by_hand():
 )
 def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected):
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
-    assert smoothness(packed, shape, unit) == (expected if expected is None else pytest.approx(expected, rel=1e-12))
+    assert compute_smoothness(packed, shape, unit) == (
+        expected if expected is None else pytest.approx(expected, rel=1e-12)
+    )

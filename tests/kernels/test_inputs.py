@@ -169,8 +169,8 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
-        assert inputs.fits_in_memory(work.images, 24) is not streams
-        assert inputs.fits_in_memory(work.images, 0)  # pixels stay in their file
+        assert inputs.can_fit_in_memory(work.images, 24) is not streams
+        assert inputs.can_fit_in_memory(work.images, 0)  # pixels stay in their file
     monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
@@ -191,9 +191,9 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     images = Data({Split.TRAIN: split, Split.TEST: split})
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean")
     for place in (inputs, jobs, common_networks):
-        monkeypatch.setattr(place, "mean_of", lambda images: FILL)
-    monkeypatch.setattr(inputs, "device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(inputs, "pixels", lambda images, split: "sent to the GPU")
+        monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
+    monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
     for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
         if sent:

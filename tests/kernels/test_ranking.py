@@ -14,7 +14,7 @@ from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.kernels import device_ranking
 from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
-from roarbench.kernels.ranking import count_removed, features, rank, tie_order
+from roarbench.kernels.ranking import arrange_features, count_removed, draw_tie_order, rank
 from tests.helpers.fake_gpu import GPU
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import CPU, encoded
@@ -29,13 +29,13 @@ ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elem
 def test_features_are_sums_over_them(shape, unit):
     """Whole numbers, so that sums are exact; a side that is no multiple leaves smaller squares at the border."""
     importance = np.random.default_rng(0).integers(-99, 99, (3, *shape)).astype(np.float64)
-    flat = features(importance, shape, unit)
+    flat = arrange_features(importance, shape, unit)
     members = features_of(shape, str(unit))
     np.testing.assert_array_equal(flat, [[sum(one[at] for at in feature) for feature in members] for one in importance])
     assert flat.shape[1] == Layout(shape, unit, (0.5,)).features
     alike = np.repeat(importance[:, :1], shape[0], axis=1)  # a map without channels counts for every one, or once
-    expected = features(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
-    np.testing.assert_array_equal(features(importance[:, 0], shape, unit), expected.astype(np.float32))
+    expected = arrange_features(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
+    np.testing.assert_array_equal(arrange_features(importance[:, 0], shape, unit), expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
@@ -43,30 +43,30 @@ def test_importance_that_is_not_finite_names_the_image(bad):
     importance = np.zeros((3, 1, 2, 2))
     importance[2, 0, 1, 1] = bad
     with pytest.raises(RunError, match="importance of image 2 of the batch has 1 of 4 values that are not finite"):
-        features(importance, (1, 2, 2), Unit.SCALAR)
+        arrange_features(importance, (1, 2, 2), Unit.SCALAR)
     for shape in ((3, 2, 2), (1, 2, 3)):
         with pytest.raises(RunError, match=rf"expected \(n, {shape[0]}, 2, {shape[2]}\) or \(n, 2, {shape[2]}\)"):
-            features(importance, shape, Unit.SCALAR)
+            arrange_features(importance, shape, Unit.SCALAR)
 
 
 def test_tie_order_belongs_to_the_image_not_to_the_batch():
-    together = tie_order(np.array([4, 7, 9]), 50)
-    np.testing.assert_array_equal(tie_order(np.array([7]), 50)[0], together[1])
+    together = draw_tie_order(np.array([4, 7, 9]), 50)
+    np.testing.assert_array_equal(draw_tie_order(np.array([7]), 50)[0], together[1])
     np.testing.assert_array_equal(np.sort(together, axis=1), [range(50)] * 3)
     assert len({tuple(row) for row in together}) == 3
-    assert (tie_order(np.array([7]), 50, seed=1) != together[1]).any()
+    assert (draw_tie_order(np.array([7]), 50, seed=1) != together[1]).any()
 
 
 def test_tie_order_never_changes():
     """Recorded output: another order would make stored rankings and new ones disagree."""
-    np.testing.assert_array_equal(tie_order(np.array([5]), 8), [[7, 4, 0, 5, 2, 6, 1, 3]])
+    np.testing.assert_array_equal(draw_tie_order(np.array([5]), 8), [[7, 4, 0, 5, 2, 6, 1, 3]])
 
 
 @given(ROWS)
 def test_ranking_is_that_of_sorted(importance):
     """Of pairs of Python numbers: no bit of a float is looked at."""
     importance.flags.writeable = False  # raises if written to
-    found = rank(importance, tie_order(np.arange(len(importance)), importance.shape[1]))
+    found = rank(importance, draw_tie_order(np.arange(len(importance)), importance.shape[1]))
     np.testing.assert_array_equal(found, [ranking(row.tolist(), image) for image, row in enumerate(importance)])
 
 
@@ -129,8 +129,8 @@ def as_on_gpu(monkeypatch):
 
 
 def planes_there(maps, layout, where=CPU):
-    ties = torch.from_numpy(tie_order(np.arange(len(maps)), layout.features))
-    return device_ranking.planes_of(torch.from_numpy(maps).to(where), lambda: ties.to(where), layout).planes
+    ties = torch.from_numpy(draw_tie_order(np.arange(len(maps)), layout.features))
+    return device_ranking.rank_to_planes(torch.from_numpy(maps).to(where), lambda: ties.to(where), layout).planes
 
 
 @pytest.mark.usefixtures("as_on_gpu")
@@ -164,9 +164,9 @@ def test_planes_of_a_processor_are_those_of_keys_with_ties(importance, levels):
 def test_ties_are_drawn_only_where_they_decide():
     """Twelve features of two values: six are most important, so that nothing is open at one half, and all at .25."""
     maps = torch.arange(12.0).view(1, 3, 2, 2) // 6
-    device_ranking.planes_of(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.5,)))
+    device_ranking.rank_to_planes(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.5,)))
     with pytest.raises(pytest.fail.Exception, match="drawn"):
-        device_ranking.planes_of(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.25,)))
+        device_ranking.rank_to_planes(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.25,)))
 
 
 ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -200,9 +200,9 @@ def test_the_share_of_features_that_have_the_commonest_value(case, gpu, request)
     if gpu:
         request.getfixturevalue("as_on_gpu")
     maps, shares = TIED[case]
-    ties = {d: torch.from_numpy(tie_order(np.arange(2), d)) for d in (4, 12)}
+    ties = {d: torch.from_numpy(draw_tie_order(np.arange(2), d)) for d in (4, 12)}
     for unit, share in shares.items():
         both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
         layout = Layout((3, 2, 2), unit, PAPER_LEVELS)
-        found = device_ranking.planes_of(both, partial(ties.get, layout.features), layout)
+        found = device_ranking.rank_to_planes(both, partial(ties.get, layout.features), layout)
         assert found.tied == [pytest.approx(share), 1.0]

@@ -41,8 +41,8 @@ def weights_after(training):
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
-    monkeypatch.setattr(train, "gpu_share", lambda: memory["share"])
-    monkeypatch.setattr(train, "available_gpu_memory", lambda: memory["there"])
+    monkeypatch.setattr(train, "count_gpu_bytes", lambda: memory["share"])
+    monkeypatch.setattr(train, "count_available_gpu_bytes", lambda: memory["there"])
     return memory
 
 

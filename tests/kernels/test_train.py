@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.devices import uses_bf16
+from roarbench.devices import can_use_bf16
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import Diverged
 from roarbench.kernels import train
@@ -21,7 +21,7 @@ from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
-from roarbench.plan.recipe import Augmentation, Optimiser, learning_rate, side
+from roarbench.plan.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.plan.recipes import find_recipe
 from tests.helpers.streamed import encoded, seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
@@ -76,15 +76,15 @@ def plain_fit(model, inputs, labels, recipe, seed):
         while len(order) < recipe.batch:
             order = torch.cat([order, torch.randperm(n, generator=generator)])
         index, order = order[: recipe.batch], order[recipe.batch :]
-        images = shrink(inputs.batch(index), side(recipe, step, steps, 16))
+        images = shrink(inputs.batch(index), compute_image_side(recipe, step, steps, 16))
         images = normalise(augment(images, recipe.augmentation, generator), NORM)
-        with torch.autocast("cpu", torch.bfloat16, enabled=uses_bf16(recipe.precision, torch.device("cpu"))):
+        with torch.autocast("cpu", torch.bfloat16, enabled=can_use_bf16(recipe.precision, torch.device("cpu"))):
             logits = model(images)
         loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
         optimiser.zero_grad()
         loss.backward()
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, step, n / recipe.batch)
+            group["lr"] = compute_learning_rate(recipe, step, n / recipe.batch)
         optimiser.step()
         losses.append(loss.item())
     return float(np.mean(losses[-math.ceil(n / recipe.batch) :]))

@@ -25,8 +25,8 @@ from leaderboard.render import export
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR
-from roarbench.report.table_values import as_csv
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.report.table_values import format_csv
+from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results, views_of
 
 pytestmark = pytest.mark.browser
@@ -266,7 +266,7 @@ def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(d
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-specific-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
-    assert file.read_text() == as_csv(view.table(view.leading, levels=(0.5,))) + "\n"
+    assert file.read_text() == format_csv(view.table(view.leading, levels=(0.5,))) + "\n"
 
 
 def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
@@ -274,7 +274,7 @@ def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
     before = until(driver, lambda d: told(d, "footer .runs"))
     made = results(SUITES["planted"], 100).items()
     absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
-    with ResultsStore.open(default_url(folder)) as store:
+    with ResultsStore.open(find_default_url(folder)) as store:
         store.add_all(absent[:1])
         store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
     see(driver, lambda d: told(d, "footer .runs") == before, False)

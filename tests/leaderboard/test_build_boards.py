@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.build_boards import board_record
-from leaderboard.links import PageNotFound, Site, address
-from leaderboard.records import cost_axis, linear_axis
+from leaderboard.build_boards import make_board_record
+from leaderboard.links import PageNotFound, Site, make_address
+from leaderboard.records import make_cost_axis, make_linear_axis
 from leaderboard.render import list_addresses, render
-from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.naming import name_for_people
+from roarbench.estimators.naming import find_display_name
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols import SHOWN
@@ -26,7 +26,7 @@ from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
-    return board_record(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
+    return make_board_record(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
 
 
 @pytest.fixture(scope="module")
@@ -127,19 +127,19 @@ def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
 def test_every_row_of_a_board_has_a_name_of_its_own():
     """A submission and the built-in estimator of its name are told apart: the demo's leader was not."""
     names = [name for name, row in ESTIMATORS.items() if row.is_ranked]
-    found = {name: name_for_people(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
+    found = {name: find_display_name(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
     assert len(set(found.values())) == len(found)
-    assert name_for_people("ig(baseline=mean)") == ("Integrated Gradients", "from the mean")
-    assert name_for_people("input-x-grad@0123abcd") == ("input-x-grad", "submission")
-    assert name_for_people("nobody <b>") == ("nobody <b>", "")
+    assert find_display_name("ig(baseline=mean)") == ("Integrated Gradients", "from the mean")
+    assert find_display_name("input-x-grad@0123abcd") == ("input-x-grad", "submission")
+    assert find_display_name("nobody <b>") == ("nobody <b>", "")
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
 def test_axes_hold_every_value_and_zero_with_few_ticks(values):
-    axis = linear_axis(values)
+    axis = make_linear_axis(values)
     assert all(0 <= axis.at(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
     assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
-    costs = cost_axis([value for value in values if value > 0])
+    costs = make_cost_axis([value for value in values if value > 0])
     assert costs is None or all(costs.low <= value <= costs.high for value in values if value > 0)
 
 
@@ -181,7 +181,7 @@ def test_a_pair_is_counted_as_by_loops(name):
 
 
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
-    at = address("compare", suite="quick-v2", first="sobel", second="grad")
+    at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render(site, at).html, views["quick-v2"]
     found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")

@@ -8,11 +8,11 @@ import pytest
 
 from leaderboard.advice import advise
 from leaderboard.combined_board import pair_boards
-from leaderboard.links import Site, address
-from leaderboard.page.estimator import describe_both, sentence
+from leaderboard.links import Site, make_address
+from leaderboard.page.estimator import describe_both, write_verdict_sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.render import list_addresses, render
-from leaderboard.scatter import scatter
+from leaderboard.scatter import make_scatter
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -20,8 +20,8 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions
-from roarbench.report.estimator_profile import command
-from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.report.estimator_profile import make_run_command
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store, results, views_of
@@ -51,7 +51,7 @@ def views(tmp_path_factory):
 
 def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(views):
     assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
-    assert list_addresses(views)[0] == address("board", "quick-v7")
+    assert list_addresses(views)[0] == make_address("board", "quick-v7")
     paired = views["quick-v7"].paired
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
@@ -77,7 +77,7 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     key = page.partition('class="find"')[2].partition("</form>")[0]
     assert "0 by construction" in key and "Random" in key and "every control" not in key
     assert views["quick-v7"].paired.headline in page
-    alone = render(Site(views, list_addresses(views)), address("board", "quick-v7", protocol="own-network")).html
+    alone = render(Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")).html
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
 
@@ -94,10 +94,12 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
     assert (
         why.startswith("No estimator that explains its network in as few passes of an image has more") and answer in why
     )
-    assert "Which one should I use?" not in render(site, address("board", "quick-v7", protocol="own-network")).html
-    suites = render(site, address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
+    assert "Which one should I use?" not in render(site, make_address("board", "quick-v7", protocol="own-network")).html
+    suites = (
+        render(site, make_address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
+    )
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
-    assert "50 passes of an image" in render(site, address("method", estimator="ig")).html
+    assert "50 passes of an image" in render(site, make_address("method", estimator="ig")).html
 
 
 def test_answers_by_hand():
@@ -140,7 +142,7 @@ def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
     board = pair_boards(TwoQuestions(*by_hand()))
-    found = scatter([board, board])
+    found = make_scatter([board, board])
     assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with one answer alone are not drawn."
     drawn = {dot.name: dot for dot in found.dots if not dot.board}
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
@@ -152,9 +154,9 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     for number, (left, top, letters) in enumerate(labels):
         for x, y, more in labels[:number]:
             assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
-    assert scatter([]) is None
+    assert make_scatter([]) is None
     nothing = replace(board, questions=(replace(board.questions[0], answers={}), board.questions[1]))
-    assert scatter([nothing]) is None
+    assert make_scatter([nothing]) is None
 
 
 def test_an_estimators_page_says_what_both_questions_answer(views):
@@ -166,15 +168,15 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
     assert describe_both(board, "ig").startswith("ROAR gain: not run. Own-network gain: explains its network, +1.0 ")
     assert "Own-network gain: 0 by construction" in describe_both(board, "sobel")
     site = Site(views, list_addresses(views))
-    assert "ROAR gain: not run." in render(site, address("method", estimator="gradcam")).html
+    assert "ROAR gain: not run." in render(site, make_address("method", estimator="gradcam")).html
     row = views["quick-v7"].board_of(OWN_NETWORK).by_id
-    assert sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
+    assert write_verdict_sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
         "Its own-network gain is 0 by construction"
     )
 
 
 def test_claims_are_asked_of_both_measures(views):
-    page = render(Site(views, list_addresses(views)), address("claims")).html
+    page = render(Site(views, list_addresses(views)), make_address("claims")).html
     assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
     assert page.count('<span class="none">cannot say</span>') == 2
 
@@ -182,16 +184,16 @@ def test_claims_are_asked_of_both_measures(views):
 def test_a_command_names_the_version_where_a_newer_one_exists(views):
     newest = views["quick-v7"].results
     older = replace(newest, suite=VERSIONS["quick", 1])
-    assert "--suite quick --estimators" in command(newest, "grad")
-    assert "--suite quick@1 --estimators" in command(older, "grad")
+    assert "--suite quick --estimators" in make_run_command(newest, "grad")
+    assert "--suite quick@1 --estimators" in make_run_command(older, "grad")
 
 
 def test_citing_and_submitting_show_both_boards(views):
     site = Site(views, list_addresses(views))
-    page = render(site, address("cite", "quick-v7")).html
+    page = render(site, make_address("cite", "quick-v7")).html
     files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]
     assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
     assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
     assert "ROAR, table " in page and "Own-network gain, table " in page
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
-    assert render(site, address("submit")).html.count("A row of quick v7: ") == 2
+    assert render(site, make_address("submit")).html.count("A row of quick v7: ") == 2

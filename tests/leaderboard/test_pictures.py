@@ -8,15 +8,15 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import PictureMaker, pictures_file, read_pictures, save_pictures
-from roarbench.analysis.shown_images import answers_of, choose_images, find_pictured_protocol
+from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
+from roarbench.analysis.shown_images import choose_images, count_correct_networks, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
 from roarbench.execution.device_inputs import match_bits
-from roarbench.kernels.fill import removal_magnitude
-from roarbench.kernels.mask_matching import compute_changes
+from roarbench.kernels.fill import compute_removal_magnitude
+from roarbench.kernels.matched_masks import compute_changes
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.protocols import SHOWN
@@ -76,7 +76,7 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
     dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
     assert read_pictures(dark, folder) is None  # what another fill leaves is not made here
-    save_pictures(made, pictures_file(found, tmp_path))
+    save_pictures(made, find_pictures_file(found, tmp_path))
     again = read_pictures(found, tmp_path)
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
@@ -86,7 +86,7 @@ def test_what_removal_changes_is_what_runs_take(unit):
     """Within one of 256, where float32 sums differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
     fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
-    slow = removal_magnitude(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
+    slow = compute_removal_magnitude(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
     for one, other in zip(compute_changes(pixels, fill, unit), slow, strict=True):
         assert one.shape == other.shape
         assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
@@ -110,10 +110,10 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     numbers, rule = choose_images(found, SPECIFIC, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert choose_images(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
+    assert count_correct_networks(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert choose_images(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
-    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
+    assert count_correct_networks(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
     assert not len(choose_images(replace(found, results={}), ROAR, UNIT)[0])
 
 
@@ -128,7 +128,12 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
         rows[point] = replace(row, bits=pack_answers(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
     assert find_pictured_protocol(found) is OWN_NETWORK
-    assert answers_of(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == ((6, 6, 0, 0), (0, 6, 6, 0), 6, "kept")
+    assert count_correct_networks(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
+        (6, 6, 0, 0),
+        (0, 6, 6, 0),
+        6,
+        "kept",
+    )
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
         jobs.train_reference(explained)

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.headline import headline, two_questions
-from leaderboard.page.board import key_of
-from leaderboard.page.estimator import doubts_of, explain_disagreement, sentence
+from leaderboard.headline import write_combined_headline, write_headline
+from leaderboard.page.board import list_key_entries
+from leaderboard.page.estimator import collect_doubts, explain_disagreement, write_verdict_sentence
 from leaderboard.records import BoardRow
-from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.protocols import SHOWN
 from roarbench.report import warning_text
 from roarbench.report.warning_text import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
@@ -75,14 +75,14 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
         row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
-    assert headline(rows) == CASES[words]
+    assert write_headline(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
     most = "see at most the network’s predicted class", "sees at most the network’s predicted class"
-    assert headline(told) == CASES[words].replace("never see the network", most[0]).replace(
+    assert write_headline(told) == CASES[words].replace("never see the network", most[0]).replace(
         "never sees the network", most[1]
     )
     alone = CASES[words].replace("the network", "the network, for this network only")
-    assert headline(rows, one_network=True) == alone
+    assert write_headline(rows, one_network=True) == alone
 
 
 def two_rows(explains, better):
@@ -107,18 +107,22 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
         (False, True, "none of 2 beats Random, but blurred noise does."),
         (True, False, "1 of 2 beats Random."),
     ):
-        found = two_questions(*two_rows(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred}))
+        found = write_combined_headline(
+            *two_rows(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
+        )
         assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
     network, roar = two_rows(explains, {"grad": True})
-    assert two_questions([replace(row, network=None) for row in network], roar) == "", "no verdict, nothing said"
-    assert two_questions(network, [replace(row, against={}) for row in roar]) == ""
+    assert write_combined_headline([replace(row, network=None) for row in network], roar) == "", (
+        "no verdict, nothing said"
+    )
+    assert write_combined_headline(network, [replace(row, against={}) for row in roar]) == ""
 
 
 def test_a_page_says_what_an_estimator_is_shown_to_know():
     board = SimpleNamespace(rows=(), title="quick", gained=True)
     beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
     for knows, said in (((), ""), (("image",), " It tells images apart"), (("image", "network"), " It depends on the")):
-        found = sentence(board, row("yes", knows=knows))
+        found = write_verdict_sentence(board, row("yes", knows=knows))
         assert found.startswith(f"{beats}{said}") and bool(said) is (found != beats)
 
 
@@ -132,7 +136,7 @@ def test_a_page_counts_places_among_the_rows_of_the_suite():
         (third, "2 of 2 on quick"),
         (added, "1–2 if it alone joined the suite’s 2 rows, on quick"),
     ):
-        assert f", place {words}" in sentence(board, asked)
+        assert f", place {words}" in write_verdict_sentence(board, asked)
 
 
 def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
@@ -150,13 +154,13 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
     first, ranged = row("yes", "e1", place=Place(1, 1, 1)), row("≈", "e2", place=Place(2, 2, 4), doubts=found)
-    place, masks = key_of(SimpleNamespace(rows=[first, ranged]))
+    place, masks = list_key_entries(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right.")
     more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
-    _, added, roar, _ = key_of(SimpleNamespace(rows=more))
+    _, added, roar, _ = list_key_entries(SimpleNamespace(rows=more))
     assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
-    assert list(key_of(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
+    assert list(list_key_entries(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
 
 
 def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
@@ -165,7 +169,7 @@ def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
     aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
     rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
     both = ["quick, What can only a network know?", "quick, ROAR (2019)"]
-    assert doubts_of((suite, board, row("≈", doubts=found)) for board, found in rows) == [
+    assert collect_doubts((suite, board, row("≈", doubts=found)) for board, found in rows) == [
         ("Masks tell. This counts under ROAR.", True, both),
         ("Level with contrast.", True, both[:1]),
         ("Else.", False, both[1:]),
@@ -178,7 +182,7 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
 
 def texts(results, protocol=MATCHED, **row):
     """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
-    found = warning_text.doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    found = warning_text.list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

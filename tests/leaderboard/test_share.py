@@ -15,22 +15,22 @@ import pytest
 from PIL import Image
 
 from leaderboard import page_text
-from leaderboard.figure import card
-from leaderboard.links import Address, Site, address
+from leaderboard.figure import draw_card
+from leaderboard.links import Address, Site, make_address
 from leaderboard.page import share
-from leaderboard.page.trust import TRUST, context
-from leaderboard.pictures import Pictures, pictures_file, save_pictures
-from leaderboard.render import templates
-from leaderboard.report import report_html, write_report
+from leaderboard.page.trust import TRUST, build_context
+from leaderboard.pictures import Pictures, find_pictures_file, save_pictures
+from leaderboard.render import load_templates
+from leaderboard.report import render_report, write_report
 from leaderboard.views import SuiteView, read_views
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
-from roarbench.report.table_notes import methods
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.report.table_notes import describe_methods
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
-from roarbench.text import interval
+from roarbench.text import format_interval
 from studies import trust
 from tests.helpers.board_store import make_store, views_of
 
@@ -47,7 +47,7 @@ def test_the_picture_for_links_has_the_dots(view):
     """In the colours of rows that beat every control, and of those below one."""
     unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
     for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
-        made = card(replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four")
+        made = draw_card(replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four")
         picture = Image.open(io.BytesIO(made))
         assert (picture.size, picture.format) == ((1200, 630), "PNG")
         seen = {colour for _, colour in picture.convert("RGB").getcolors()}
@@ -56,7 +56,7 @@ def test_the_picture_for_links_has_the_dots(view):
 
 def test_the_figure_has_every_row_and_hostile_names_are_text(view):
     name = "<script>alert(1)</script>"
-    text = templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
+    text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
     found = ElementTree.fromstring(text)
     marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("circle", "path")]
     controls = sum(row.control for row in view.board.rows)
@@ -99,18 +99,18 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
 
 
 def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_was_done(view):
-    html = report_html(view)
+    html = render_report(view)
     text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
     placed = [row for row in view.table(view.leading).rows if row.place]
     for row in placed:
-        assert f"{row.estimator} {interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
+        assert f"{row.estimator} {format_interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
     assert len(placed) == 9
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     assert "@inproceedings" in html or "@article" in html
-    said = methods(view.table(view.leading))
+    said = describe_methods(view.table(view.leading))
     assert "9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
     hostile = replace(view.results, named=("<script>alert(1)</script>",))
-    assert "<script" not in report_html(SuiteView(hostile, view.folder, dict))
+    assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
 
 
 def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
@@ -146,7 +146,7 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the
         page = ROOT / finding["page"]
         read = page.read_text("utf-8") + page.with_name("README.md").read_text("utf-8")
         assert finding["command"] in read and finding["number"][0].isdigit()
-    fields = context(Site(views), address("trust"))
+    fields = build_context(Site(views), make_address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
     assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet-paper"] > 1000
     assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
@@ -161,9 +161,9 @@ def test_what_is_added_leaves_the_rest_as_it_was(tmp_path):
     demo, store, mine = tmp_path / "demo", tmp_path / "store", check_source(FILE)
     make_store(demo, VERSIONS["quick", 1], images=20)
     make_store(store, add_estimators(VERSIONS["quick", 2], [mine.id]), images=20)
-    with ResultsStore.open(default_url(store)) as worked_on, ResultsStore.open(default_url(demo)) as theirs:
+    with ResultsStore.open(find_default_url(store)) as worked_on, ResultsStore.open(find_default_url(demo)) as theirs:
         made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
-        save_pictures(made, pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))
+        save_pictures(made, find_pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))
         keep_entry(worked_on.database, mine)
         export_results(theirs, tmp_path / "first.parquet")
         import_results(worked_on, tmp_path / "first.parquet")  # where they are self-reported

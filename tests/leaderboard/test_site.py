@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leaderboard.links import PageNotFound, Site, address, file_name
-from leaderboard.render import PAGES, export, list_addresses, message, render
+from leaderboard.links import PageNotFound, Site, make_address, make_file_name
+from leaderboard.render import PAGES, export, list_addresses, render, render_message
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_formats import render as as_format
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from roarbench.store.submissions import keep_entry
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
@@ -69,7 +69,7 @@ def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what
         if at.page == "board" and not at.chosen("unit"):
             view, name = views[at.suite], at.chosen("protocol")
             board = next(b for b in view.boards if b.protocol.name == (name or view.leading.name))
-            html = (site / ("index.html" if at == list_addresses(views)[0] else file_name(at))).read_text()
+            html = (site / ("index.html" if at == list_addresses(views)[0] else make_file_name(at))).read_text()
             body = html.partition("<tbody")[2].partition("</tbody>")[0]
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
             places = re.findall(r'<td class="place">(.*?)</td>', body)
@@ -80,7 +80,7 @@ def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what
     lines = (site / "quick-v2.csv").read_text().splitlines()
     assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
     app = Site(views, list_addresses(views), live=True)
-    render(app, address("board", "quick-v2", protocol="roar"))
+    render(app, make_address("board", "quick-v2", protocol="roar"))
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
@@ -95,9 +95,9 @@ def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
-            render(app, address(**asked))
-    assert "&lt;b&gt;" in message("<b>", Site({}, live=True)).html
-    html = render(app, address("board", "quick-v2", level="0.5")).html
+            render(app, make_address(**asked))
+    assert "&lt;b&gt;" in render_message("<b>", Site({}, live=True)).html
+    html = render(app, make_address("board", "quick-v2", level="0.5")).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
     there = {at.page for at in list_addresses(views)}
@@ -108,7 +108,7 @@ def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_
 
 def test_names_make_harmless_files_that_differ():
     names = ["a/b", "a_b", "a b", "x" * 90, "x" * 91, "../../etc", "A", "a"]
-    files = [file_name(address("method", estimator=name)) for name in names]
+    files = [make_file_name(make_address("method", estimator=name)) for name in names]
     assert len(set(files)) == len(names) and files[-1] == "method-a.html"
     assert all(re.fullmatch(r"method-[\w.-]{1,73}\.html", file, re.A) for file in files)
 
@@ -170,6 +170,6 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
         export(views, out / "index.html" / "site")
     answer = call("leaderboard", "--store", empty, "--export", out)
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
-    ResultsStore.open(default_url(empty)).close()
+    ResultsStore.open(find_default_url(empty)).close()
     assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
     assert "roarbench run --suite quick-matched" in (empty / "site" / "index.html").read_text()

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from leaderboard import page_cache
-from leaderboard.figure import figure
-from leaderboard.page.estimator import figures
+from leaderboard.figure import make_figure
+from leaderboard.page.estimator import list_figures
 from leaderboard.page_cache import Shown
-from leaderboard.views import LiveStore, live_store, read_views
+from leaderboard.views import LiveStore, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.locations import describe_source
 from roarbench.errors import StoreError
@@ -19,8 +19,8 @@ from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.store.image_sources import LOCAL, ImageNote, note_images, source_fingerprint
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.image_sources import LOCAL, ImageNote, hash_source, note_images
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
 
@@ -37,17 +37,17 @@ def late(suite):
 
 
 def reading(folder):
-    return ResultsStore.open(default_url(folder), read_only=True)
+    return ResultsStore.open(find_default_url(folder), read_only=True)
 
 
 def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(tmp_path):
     """There is one of each store, parts are computed once, and runs are counted as they are now."""
     make_store(tmp_path, PLANTED, early, images=40)
     shown = Shown(make_store(tmp_path, QUICK, early, images=40), str(tmp_path))
-    live = live_store(shown)
-    assert live_store(shown) is live
+    live = find_live_store(shown)
+    assert find_live_store(shown) is live
     with pytest.raises(StoreError):
-        live_store(shown._replace(url=f"sqlite:///{tmp_path}/nothing.sqlite"))
+        find_live_store(shown._replace(url=f"sqlite:///{tmp_path}/nothing.sqlite"))
     before = live.views()
     assert list(before) == ["quick-v1", "planted-v1"] and live.views() is before
     with ResultsStore.open(shown.url) as store:
@@ -74,7 +74,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
     live = LiveStore(reading(tmp_path), tmp_path)
     assert list(live.views(waiting=True)) == ["quick-v1"] and not live.state
     assert list(live.views()) == ["quick-v1", "planted-v1"] and live.state
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(late(QUICK)[0])
     assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
     make_store(tmp_path, VERSIONS["quick-matched", 2], early, images=40)
@@ -87,7 +87,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
 @pytest.mark.slow
 def test_the_newest_version_with_rows_comes_first(tmp_path):
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
-    live = live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
+    live = find_live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
     assert live.views() == {}
     second = VERSIONS["quick", 2]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
@@ -118,10 +118,10 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
     about, own = find_dataset(QUICK.dataset), PINNED[QUICK.dataset]
-    origin = source_fingerprint(record(about), describe_source(about, photos))
+    origin = hash_source(record(about), describe_source(about, photos))
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         note_images(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
         for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
             store.add_all(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
@@ -134,7 +134,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
     found = read()
     assert sorted(found) == ["planted-v1-small-40", *slugs] and next(iter(found)) == "quick-v1"
-    live = live_store(Shown(default_url(tmp_path), str(tmp_path), "07e4"))
+    live = find_live_store(Shown(find_default_url(tmp_path), str(tmp_path), "07e4"))
     assert list(live.views()) == list(read(str(photos))) == slugs[1:2]
     assert list(read("", weights[:10])) == slugs[2:] and not read("", "file@ffff")
     for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
@@ -148,11 +148,11 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
 
 def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     view = views["quick-v1"]
-    drawn = figure(view.table(ROAR, levels=(0.9,)), "grad")
+    drawn = make_figure(view.table(ROAR, levels=(0.9,)), "grad")
     assert drawn and drawn.title == "test accuracy, %; measured at t = 0.9 alone"
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
-    once = list(figures([view], "grad"))
-    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(figures([view, view], "grad")) == once
+    once = list(list_figures([view], "grad"))
+    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_figures([view, view], "grad")) == once
 
 
 def page_of(**query):
@@ -172,7 +172,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     shown = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
     monkeypatch.setenv(page_cache.ASKED, json.dumps(shown))
     monkeypatch.setattr(page_cache, "judged", page_cache.Event())
-    monkeypatch.setattr(page_cache, "code_version", lambda: "1")
+    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1")
     assert page_cache.recall(shown) is None
     page = page_of()
     kept = page_cache.recall(shown)
@@ -188,14 +188,14 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert again != page and page_cache.recall(shown).html == again
     assert page_cache.recall(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
-        other.setattr(page_cache, "code_version", lambda: "0")
+        other.setattr(page_cache, "read_code_version", lambda: "0")
         assert page_cache.recall(shown) is None
     page_cache.judged.set()
     assert page_cache.recall(shown) is None
     page_cache.judged.clear()
-    page_cache.place(shown).write_text("{")
+    page_cache.find_cache_file(shown).write_text("{")
     assert page_cache.recall(shown) is None
-    monkeypatch.setattr(page_cache, "code_version", lambda: "1+dirty")  # one version for many changes
+    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
         page_cache.keep(shown, store.state(), kept)
     assert page_cache.recall(shown) is None

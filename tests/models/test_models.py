@@ -10,11 +10,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
-from roarbench.estimators.stem import fold_batchnorm
+from roarbench.estimators.affine_stem import fold_batchnorm
 from roarbench.models import MODELS, torchvision_models
 from roarbench.models.build import build
 from roarbench.models.checks import find_logits
-from roarbench.models.cost import network_cost
+from roarbench.models.network_cost import count_network_cost
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
 
@@ -159,7 +159,7 @@ def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
     torch.testing.assert_close(at_once, [weights(seed) for seed in range(3)], rtol=0, atol=0)
     assert (at_once[0] != at_once[1]).float().mean() > 0.999
     parameters = build(name, 2, 3, 32, seeded(0), source).parameters()
-    assert network_cost(name, 2, 3, 32, source).parameters == sum(values.numel() for values in parameters)
+    assert count_network_cost(name, 2, 3, 32, source).parameters == sum(values.numel() for values in parameters)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
@@ -204,7 +204,7 @@ def test_operations_are_those_that_torch_counts(name, size):
     model = build(name, 7, 3, size, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, size, size))
-    assert network_cost(name, 7, 3, size).flops == counter.get_total_flops()
+    assert count_network_cost(name, 7, 3, size).flops == counter.get_total_flops()
 
 
 def test_attention_by_hand():
@@ -213,7 +213,7 @@ def test_attention_by_hand():
     attention = 8 * tokens * width**2 + 4 * tokens**2 * width  # projections; scores and sums over values
     mlp = 2 * 2 * tokens * width * 2 * width
     patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
-    assert network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
+    assert count_network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
 
 
 STRANGE = """
@@ -266,7 +266,7 @@ def products(classes, channels, size): return Attention(classes, True)
 @pytest.mark.parametrize("name", ["plain", "weighted", "padded", "functional"])
 def test_a_convolution_costs_the_same_however_it_is_written(name):
     convolution, last = 2 * (3 * 3 * 3) * 4 * 8 * 8, 2 * 4 * 5
-    cost = network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
+    cost = count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
     assert cost.flops == convolution + last
     numbers = 4 * 8 * 8 + 4 + 5  # of the convolution, the mean and the last layer
     assert numbers <= cost.activations <= numbers + 2 * 4 * 3 * 3 * 3 + 4  # weights that are made anew
@@ -275,7 +275,7 @@ def test_a_convolution_costs_the_same_however_it_is_written(name):
 @pytest.mark.parametrize("name", ["attention", "products"])
 def test_attention_costs_the_same_however_it_is_written(name):
     tokens, width = 8 * 8, 3
-    assert network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5
+    assert count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5
 
 
 def test_transformers_of_others_cost_what_torch_counts():
@@ -283,4 +283,4 @@ def test_transformers_of_others_cost_what_torch_counts():
     model = build("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, 32, 32))
-    assert network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()
+    assert count_network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()

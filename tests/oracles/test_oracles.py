@@ -13,7 +13,7 @@ from torch import nn
 
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.families.occlusion import squares
+from roarbench.estimators.families.occlusion import number_squares
 from roarbench.estimators.inputs import MapInput
 from roarbench.kernels.bit_planes import Layout, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
@@ -42,7 +42,7 @@ def captum(name, network, batch):
         return attr.GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
     if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
         return attr.Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
-    nine = squares(images, 3)[None, None]
+    nine = number_squares(images, 3)[None, None]
     return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
-from roarbench.identity import encode_canonically, fingerprint, record
+from roarbench.identity import encode_canonically, hash_value, record
 from roarbench.plan.points import Point, expand_points, select
-from roarbench.plan.run_keys import build_run, list_stored_levels, needs_reference, reference_of
+from roarbench.plan.run_keys import build_run, depends_on_reference, list_stored_levels, make_reference
 from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, run_of
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
@@ -62,7 +62,7 @@ def test_a_level_is_a_fraction_and_what_is_no_number_of_json_has_no_hash():
         with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0\.3"):
             replace(PIXELS, t=t)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        fingerprint({"t": float("nan")})
+        hash_value({"t": float("nan")})
 
 
 SMALL = replace(
@@ -129,7 +129,7 @@ def runs_of(suite):
 
 
 def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
-    reference = reference_of(QUICK, "da7a")
+    reference = make_reference(QUICK, "da7a")
     assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
     assert max(run.seed for name in ("quick", "imagenette64") for run in runs_of(find_suite(name))) < REFERENCE_SEED
     for one, needed in (
@@ -141,7 +141,7 @@ def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
         (cell(CLEAN, ScoredNetwork.NONE, 0.0), True),
         (cell(CLEAN, t=0.0), False),
     ):
-        assert needs_reference(one) == needed
+        assert depends_on_reference(one) == needed
         assert bound(one).reference == (reference.key if needed else "")
     other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")  # trains alike
     assert bound("random").key == bound("random", suite=other).key
@@ -178,7 +178,7 @@ def test_keys_with_one_given_network_are_those_from_before_there_could_be_severa
         ("imagenet-noretrain@2", "c6a23f68ad33e08d930c36a6695359d5"),
     ):
         assert (
-            fingerprint(sorted(run.key for run in runs_of(set_explained_weights(find_suite(suite), FILE)))) == pinned
+            hash_value(sorted(run.key for run in runs_of(set_explained_weights(find_suite(suite), FILE)))) == pinned
         ), suite
 
 

@@ -5,8 +5,8 @@ import pytest
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import FAST
+from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.replication import Agreement
 from studies.short_recipe.run import HERE, NAMES, judge, tables
 from tests.helpers.made_up import held
 

@@ -15,7 +15,7 @@ from roarbench.execution.network_check import drop_inapplicable_estimators
 from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
 from roarbench.plan.controls import describe_missing_controls
-from roarbench.plan.custom_suite import drop_estimators, suite_of, suite_record
+from roarbench.plan.custom_suite import drop_estimators, read_suite_record, write_suite_record
 from roarbench.plan.points import expand_points
 from roarbench.plan.preprocessing import read_published
 from roarbench.plan.suite import NO_NEIGHBOURS
@@ -105,14 +105,14 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
     assert len(expand_points(suite)) == 5
-    plain = encode_canonically(suite_record(suite))
+    plain = encode_canonically(write_suite_record(suite))
     assert str(path.parent) not in plain  # where its data lie is nobody's business
-    found = suite_of(json.loads(plain))
+    found = read_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
     part = drop_estimators(suite, {"grad": "no gradient"})
     assert part.called == suite.called
-    assert suite_of(suite_record(part)).blocks == part.blocks
+    assert read_suite_record(write_suite_record(part)).blocks == part.blocks
     assert drop_estimators(part, {}).blocks == suite.blocks
 
 
@@ -136,8 +136,8 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
         suite = changed(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
-    assert suite_of(json.loads(encode_canonically(suite_record(suite)))).tuned_on is Split.TEST
-    assert "tuned_on" not in suite_record(usual)  # versions of suites that were made before it stay
+    assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).tuned_on is Split.TEST
+    assert "tuned_on" not in write_suite_record(usual)  # versions of suites that were made before it stay
 
 
 def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
@@ -166,7 +166,7 @@ def test_a_file_may_name_published_weights_to_explain(path):
     suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_weights(suite) == suite.given and suite.version != read_suite(path).version
-    kept = suite_of(json.loads(encode_canonically(suite_record(suite))))
+    kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
     assert (kept.called, kept.given) == (suite.called, suite.given)
 
 
@@ -182,7 +182,7 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
     assert suite.why_not("linear-classifier") == "it is fitted to training images, and the suite has none"
     assert not suite.why_not("deviation")
-    assert suite_of(json.loads(encode_canonically(suite_record(suite)))).dataset_record.numbered
+    assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).dataset_record.numbered
 
 
 def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
@@ -194,11 +194,11 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
     assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
     assert changed(path, SIZE, f"{said}\nrange = 1").called == suite.called != usual.called
-    kept = json.loads(encode_canonically(suite_record(suite)))
-    assert suite_of(kept).dataset_record == replace(data, folder="")
+    kept = json.loads(encode_canonically(write_suite_record(suite)))
+    assert read_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
     with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
-        suite_of(kept)
+        read_suite_record(kept)
     published = changed(path, SIZE, 'preprocessing = "torchvision:resnet50/IMAGENET1K_V2"').dataset_record
     assert (published.size, published.resize, published.interpolation) == (224, 232, "bilinear")
     assert published.mean == pytest.approx((123.675, 116.28, 103.53))  # of torchvision's documentation, times 255
@@ -237,7 +237,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     part = drop_inapplicable_estimators(
         changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
     ).suite
-    kept = suite_of(suite_record(part))
+    kept = read_suite_record(write_suite_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)
 

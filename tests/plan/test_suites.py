@@ -12,9 +12,9 @@ from roarbench.estimators.estimator import NOISY
 from roarbench.kernels.ranking import count_removed
 from roarbench.models import MODELS
 from roarbench.plan.points import expand_points
-from roarbench.plan.recipe import Augmentation, Decay, Recipe, learning_rate, side
+from roarbench.plan.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
-from roarbench.plan.run_keys import keys_of
+from roarbench.plan.run_keys import list_keys
 from roarbench.plan.selection import select_part
 from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -126,23 +126,30 @@ def test_paper_schedule_by_hand():
         ("birdsnap@1", 14809, 0.001),  # epoch 80.004
     ):
         recipe = find_recipe(title)
-        rate = learning_rate(recipe, step, IMAGES[title] / recipe.batch)
+        rate = compute_learning_rate(recipe, step, IMAGES[title] / recipe.batch)
         assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12), (title, step)  # the hand's epochs have six digits
-    rates = [learning_rate(find_recipe("imagenet@1"), step, 10) for step in (299, 300, 599, 600)]
+    rates = [compute_learning_rate(find_recipe("imagenet@1"), step, 10) for step in (299, 300, 599, 600)]
     assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])  # it falls with the first step of an epoch
 
 
 def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
     line = Recipe("line", 1, 6, 10, 0.5, 1, Decay.LINEAR, Augmentation.NONE)  # 6 epochs, 1 of them to warm up
     for step, expected in ((0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)):
-        assert learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
-    assert learning_rate(change_recipe(line, {"warmup": 0}), 0, steps_per_epoch=10) == 0.5
+        assert compute_learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
+    assert compute_learning_rate(change_recipe(line, {"warmup": 0}), 0, steps_per_epoch=10) == 0.5
     for recipe in RECIPES.values():
-        rates = [learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
+        rates = [compute_learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
         assert min(rates) >= 0 and 0 < max(rates) <= recipe.peak
         assert rates[-1] < 0.2 * recipe.peak
     recipe = find_recipe("imagenet-fast@1")
-    assert [side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)] == [128, 128, 160, 160, 192, 224]
+    assert [compute_image_side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)] == [
+        128,
+        128,
+        160,
+        160,
+        192,
+        224,
+    ]
 
 
 def test_other_numbers_stand_in_the_title_in_one_order():
@@ -168,6 +175,6 @@ def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
     assert block.protocol == ROAR
     assert block.estimators == ("random", "sobel", "grad", "sgsq-grad", "var-grad")
     assert block.levels == (0.1, 0.3, 0.5, 0.7, 0.9)
-    keys, shared = keys_of(quick, "d" * 32, None), keys_of(figure, "d" * 32, None)
+    keys, shared = list_keys(quick, "d" * 32, None), list_keys(figure, "d" * 32, None)
     rows = {point.cell.estimator for point, key in shared.items() if key in keys.values()}
     assert rows == {"none", "random", "sobel", "grad"}

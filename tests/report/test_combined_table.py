@@ -10,7 +10,7 @@ import pytest
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
 from roarbench.report.combined_table import TwoQuestions, asks_two_questions
-from roarbench.report.combined_table_formats import as_html, as_text, render_both
+from roarbench.report.combined_table_formats import format_html, format_text, render_both
 from roarbench.report.gain_bars import draw_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
@@ -55,9 +55,9 @@ def test_rows_by_hand(both):
 
 def test_text_by_hand(both):
     """The signs of either table stand beside names, and no number is cut where a terminal is narrow."""
-    lines = [line.rstrip() for line in printed(as_text(both), 80).splitlines()]
+    lines = [line.rstrip() for line in printed(format_text(both), 80).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
-    narrow = printed(as_text(both), 30)
+    narrow = printed(format_text(both), 30)
     assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes it"))
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
-    page = as_html(both)
+    page = format_html(both)
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in draw_gains(both.pictures).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):

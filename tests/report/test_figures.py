@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.paper_curves import read_published_curves
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.plan.suite import Block
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.curve_chart import chart
-from roarbench.report.figure_panel import Curve, spread
+from roarbench.report.curve_chart import make_chart
+from roarbench.report.figure_panel import Curve, spread_labels
 from roarbench.report.figures import Axis, Chart, make_figure, save_figure
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
@@ -28,20 +28,20 @@ def whole():
 
 def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_there_is_none(whole):
     table = table_of(whole, rows=["random", "grad"])
-    for row, curve in zip(table.board.rows, chart(table).curves, strict=True):
+    for row, curve in zip(table.board.rows, make_chart(table).curves, strict=True):
         assert (curve.estimator, curve.levels) == (row.estimator, (0.0, *LEVELS))
         points = (row.clean, *row.accuracies)
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in points]
     results = whole.results.items()
     kept = {p: r for p, r in results if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]}
-    (curve,) = chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
+    (curve,) = make_chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
     assert curve.estimator == "random"
     assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
     assert None not in curve.accuracy[:-1]
 
 
 def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_networks_alone(whole):
-    found = {curve.estimator: curve for curve in chart(table_of(whole, "kar", MAIN), "imagenet").published}
+    found = {curve.estimator: curve for curve in make_chart(table_of(whole, "kar", MAIN), "imagenet").published}
     published = read_published_curves("imagenet", Order.LERF)
     assert set(found) == set(MAIN) & set(published)
     for name, curve in found.items():
@@ -49,16 +49,16 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
         assert set(curve.low) == {None}
     results = held(replace(SUITE, blocks=(Block(MORF, MAIN, LEVELS, seeds=2),)))
     with pytest.raises(CallerError, match="this plot is of morf, .*; leave --published out"):
-        chart(table_of(results, "morf"), "imagenet")
+        make_chart(table_of(results, "morf"), "imagenet")
 
     # accuracy above masks alone is a curve beside accuracy
-    found = chart(table_of(whole)).above_masks
+    found = make_chart(table_of(whole)).above_masks
     assert [curve.estimator for curve in found] == [*MAIN]  # the blurred random map has no masks here
     evidence = Evidence.of(whole)
     for curve in found:
         expected = [tuple(evidence.above_masks(curve.estimator, t)) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == expected
-    assert chart(table_of(whole, "kar")).above_masks == ()
+    assert make_chart(table_of(whole, "kar")).above_masks == ()
 
 
 T = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -168,10 +168,10 @@ def test_files_open_and_are_the_same_each_time(tmp_path, ending, start):
 
 
 def test_spread_by_hand():
-    assert spread([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
-    assert spread([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
-    assert spread([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
-    assert spread([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
+    assert spread_labels([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
+    assert spread_labels([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
+    assert spread_labels([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
+    assert spread_labels([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
 
 
 def test_drawn_data_equal_the_input_in_every_panel_and_above_masks_has_panels_of_its_own_below():

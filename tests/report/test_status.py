@@ -6,21 +6,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roarbench.analysis.load import ResultsQuery, load_from
+from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_results import collect
 from roarbench.plan.points import describe, expand_points
-from roarbench.plan.run_keys import build_run, reference_of
+from roarbench.plan.run_keys import build_run, make_reference
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
-from roarbench.report.status import activity_line, activity_record, run_states, status_record
-from roarbench.report.suite_list import suite_records
+from roarbench.report.status import count_status, format_activity, measure_activity, run_states
+from roarbench.report.suite_list import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers
 from roarbench.store.transfer import export_results
-from roarbench.text import duration
+from roarbench.text import format_duration
 from tests.helpers.command_line import publish
 from tests.helpers.made_up import DATA, MAIN, SUITE, held
 from tests.helpers.store_rows import lease
@@ -42,7 +42,7 @@ def test_each_run_is_in_one_state(store):
     states = run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
     assert states[running] == ("running", "")
-    record = status_record(found, store)
+    record = count_status(found, store)
     counts = (record["done"], record["running"], record["failed"], record["missing"])
     assert counts == (2, 1, 1, len(points) - 4)
     assert record["failures"] == [{"run": describe(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
@@ -50,7 +50,7 @@ def test_each_run_is_in_one_state(store):
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     def status(limit=None):
-        record = status_record(load_from(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
+        record = count_status(load_from_open_store(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
         return record["preparing"], record["running"]
 
     folder = tmp_path / "data" / "planted-x"
@@ -58,7 +58,7 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
-    store.claim([LeaseRequest((reference_of(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
+    store.claim([LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
     lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.here())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
@@ -74,21 +74,21 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
     store.claim([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.add(run_of(points[8]), "loss nan")
     suite_results = collect(SUITE, store, data=DATA)
-    found = status_record(suite_results, store)
-    found |= activity_record(suite_results, store, found["missing"] + found["running"], now)
+    found = count_status(suite_results, store)
+    found |= measure_activity(suite_results, store, found["missing"] + found["running"], now)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
     assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe(points[9]))])
     left = len(points) - len(ends) - 1
     assert found["per_hour"] == pytest.approx(6)  # three rows after the first, in half an hour
     assert found["seconds_left"] == pytest.approx(600 * left)
-    assert activity_line(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
+    assert format_activity(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
 
 
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     results = held().results
     store.add_all(result for point, result in results.items() if point.seed == 0)
-    record = status_record(collect(SUITE, store), store)
+    record = count_status(collect(SUITE, store), store)
     for state in ("done", "running", "missing", "failed"):
         assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
     assert record["protocols"]["kar"] == {"done": 8, "running": 0, "missing": 0, "failed": 0}
@@ -96,7 +96,7 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     second = [point for point in results if point.seed == 1 and point.cell.retrain is ROAR.retrain]
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_all(results[point] for point in part)
-        assert status_record(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+        assert count_status(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
 def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_place(call, tmp_path, monkeypatch):
@@ -112,7 +112,7 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
         bits[0] ^= point.cell.estimator == CLEAN
         stores["there"].append(replace(row, bits=pack_answers(bits), correct=int(bits.sum())))
     for name, rows in stores.items():
-        with ResultsStore.open(default_url(tmp_path / name)) as store:
+        with ResultsStore.open(find_default_url(tmp_path / name)) as store:
             store.add_all(rows)
             export_results(store, tmp_path / f"{name}.parquet")
 
@@ -138,7 +138,7 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
 
 @pytest.mark.slow
 def test_every_suite_is_listed_with_what_it_costs():
-    rows = {row["suite"]: row for row in suite_records()}
+    rows = {row["suite"]: row for row in list_suite_records()}
     assert list(rows) == list(SUITES)
     planted = rows["planted"]
     assert (planted["estimators"], planted["runs"]) == (3, 2 + 2 * 3 * 5 * 2)  # untouched images are shared
@@ -147,4 +147,4 @@ def test_every_suite_is_listed_with_what_it_costs():
 
 def test_seconds_in_words():
     spoken = {0.2: "0 s", 89.4: "89 s", 90: "2 min", 5399: "90 min", 12600: "3.5 h", 36e6: "10,000 h"}
-    assert {seconds: duration(seconds) for seconds in spoken} == spoken
+    assert {seconds: format_duration(seconds) for seconds in spoken} == spoken

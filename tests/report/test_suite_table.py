@@ -7,22 +7,22 @@ import pytest
 
 from roarbench.analysis.stored_results import add_prediction_stability, collect
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import panel
+from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.report.curve_chart import chart
-from roarbench.report.table import suite_table
+from roarbench.report.curve_chart import make_chart
+from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
-from roarbench.report.table_notes import remarks
-from roarbench.report.validity_panel import doubts
+from roarbench.report.table_notes import write_remarks
+from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.annotations import note_findings
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers
 from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
@@ -66,10 +66,10 @@ def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, wh
     found = rows_of(table_of(replace(both, results=kept), "diffroar"))
     assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
     assert found["sobel"]["gain"] is not None
-    drawn = chart(table_of(both, "diffroar"))
+    drawn = make_chart(table_of(both, "diffroar"))
     assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
-        suite_table(whole, "diffroar", Unit.PIXEL, None)
+        make_suite_table(whole, "diffroar", Unit.PIXEL, None)
     with pytest.raises(CallerError, match="made of the answers under kar and roar and never run"):
         find_protocol("diffroar")
 
@@ -81,7 +81,7 @@ def test_masks_alone_give_accuracies_without_gains_and_places(whole):
     assert {row[key] for row in rows for key in unknown} == {None}
     assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
     assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
-    assert "untouched" not in table.caption and "gain against" not in remarks(table)
+    assert "untouched" not in table.caption and "gain against" not in write_remarks(table)
 
 
 def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
@@ -114,10 +114,10 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
         return table_of(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
     said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in remarks(made_but("grad", 1))
+    assert said in write_remarks(made_but("grad", 1))
     every = made_but("none", 0)  # the untouched images are part of all curves
-    assert "(random, grad, var-grad): device" in remarks(every)
-    assert "machines" not in remarks(made_but("sobel", 0))  # not shown
+    assert "(random, grad, var-grad): device" in write_remarks(every)
+    assert "machines" not in write_remarks(made_but("sobel", 0))  # not shown
 
 
 ENTRY = check_source(
@@ -137,8 +137,8 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
         return add_prediction_stability(collect(suite, store, data=DATA), tmp_path)
 
     with (
-        ResultsStore.open(default_url(tmp_path / "a")) as here,
-        ResultsStore.open(default_url(tmp_path / "b")) as there,
+        ResultsStore.open(find_default_url(tmp_path / "a")) as here,
+        ResultsStore.open(find_default_url(tmp_path / "b")) as there,
     ):
         made = held(suite).results
         here.add_all(replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items())
@@ -156,6 +156,8 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     flags = {name: row["flag"] for name, row in rows_of(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
-    (last,) = (line for line in doubts(panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
+    (last,) = (line for line in list_doubts(compute_validity_panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
     assert "(!)" in last and NETWORK in last
-    assert "var-grad 50%" in (said := remarks(table, signs=False)) and "†" not in said  # no row of a board has one
+    assert (
+        "var-grad 50%" in (said := write_remarks(table, signs=False)) and "†" not in said
+    )  # no row of a board has one

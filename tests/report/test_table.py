@@ -13,15 +13,15 @@ from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols import SHOWN
-from roarbench.report.latex import escape, latex_table
+from roarbench.report.latex import escape, format_latex_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_formats import as_html, as_text, render
-from roarbench.report.table_notes import advice, faults_of, remarks, summarize_notes
+from roarbench.report.table_formats import format_html, format_text, render
+from roarbench.report.table_notes import list_faults, suggest_diagnose, summarize_notes, write_remarks
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
-from roarbench.text import interval, percent, place_interval
+from roarbench.text import format_interval, format_percent, format_place
 from tests.helpers.made_up import SUITE, TWINS
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import printed, rows_of, words_of
@@ -67,7 +67,7 @@ def with_board(**changes):
 
 
 def text(table, width=80, notes=True):
-    return printed(as_text(table, width, notes), width)
+    return printed(format_text(table, width, notes), width)
 
 
 def line_of(shown, name):
@@ -140,7 +140,7 @@ def test_markdown_is_a_table_with_its_caption():
         "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
         "| – | grad | – | – | – | – | – | – | 75.0 | – | – |",
         "",
-        f"{TABLE.caption}. {remarks(TABLE)}",
+        f"{TABLE.caption}. {write_remarks(TABLE)}",
     ]
 
 
@@ -158,13 +158,15 @@ def test_rows_of_too_few_draws_say_how_many():
 def test_text_has_the_same_cells_and_checks_below_all_rows():
     checked = with_board(rows=(CHECK, *ROWS))
     assert [*rows_of(checked)] == [*rows_of(TABLE), "ig~blurred"]
-    assert "The last row checks another row" in remarks(checked) and "checks another row" not in remarks(TABLE)
+    assert "The last row checks another row" in write_remarks(checked) and "checks another row" not in write_remarks(
+        TABLE
+    )
     whole = text(checked, 160)
     assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
     for row in TABLE.rows:
         line = line_of(whole, row.estimator)
-        assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
-        assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
+        assert [cell for cell in (format_place(row.place), format_interval(row.gain)) if cell not in line] == []
+        assert [cell for each in row.accuracies if (cell := format_percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
 
 
@@ -178,7 +180,9 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
         places = {name: (row["place"], str(row["added"])) for name, row in rows_of(shown, style).items()}
         assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
         return
-    words = text(shown) if style == "text" else as_html(shown) if style == "html" else render(shown, style, notes=True)
+    words = (
+        text(shown) if style == "text" else format_html(shown) if style == "html" else render(shown, style, notes=True)
+    )
     assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
     note = "In brackets, judged as if each alone joined the suite's rows: var-grad."
     below = unescape(" ".join(words.split()))
@@ -192,7 +196,7 @@ def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_ha
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
         table = with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
-        assert [words.startswith("3 controls under matched") for words in faults_of(table)] == [True] * faults
+        assert [words.startswith("3 controls under matched") for words in list_faults(table)] == [True] * faults
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
@@ -225,7 +229,7 @@ def test_a_row_below_a_control_that_should_have_0_does_not_know_the_image(gain, 
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
-    assert advice(strong).text == "(!!), (!) `{}` explains the doubts."
+    assert suggest_diagnose(strong).text == "(!!), (!) `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
@@ -256,7 +260,9 @@ def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_min
     )
     assert escape("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
     assert escape("--limit – 3") == "-{}-limit -- 3"
-    assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "")
+    assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in format_latex_table(
+        {"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], ""
+    )
 
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
@@ -274,10 +280,10 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
 
 def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals_cover():
     def said(**board):
-        return remarks(replace(with_board(**board), flags={}, floors={}))
+        return write_remarks(replace(with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
-    assert "At the floor: var-grad (t = 0.9)" in remarks(TABLE)
+    assert "At the floor: var-grad (t = 0.9)" in write_remarks(TABLE)
     assert "no intervals, no verdicts" in said(covers=IntervalScope.NOTHING)
     assert said(covers=IntervalScope.NOTHING, images=0) == "Nothing has been run yet."
     assert "intervals over images (2000" in said(covers=IntervalScope.IMAGES, detectable=None)
@@ -303,11 +309,13 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
     off = replace(ROWS[4], estimator="random-blurred", against={"random": BETTER})
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
     table = with_board(protocol=SHOWN["matched"], rows=rows)
-    assert remarks(table).startswith("Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0].")
+    assert write_remarks(table).startswith(
+        "Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0]."
+    )
     assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("Doubt on this table: ")
     assert table.knows(rows[1]) == (), "no better than a map that knows nothing"
     calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
-    assert "Doubt on" not in remarks(calm) and calm.knows(rows[1]) == ("image",)
+    assert "Doubt on" not in write_remarks(calm) and calm.knows(rows[1]) == ("image",)
 
 
 @pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.row_warnings import flag_of
+from roarbench.analysis.row_warnings import describe_row_warnings
 from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import panel, twins_of
+from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.points import select
 from roarbench.plan.runs import CLEAN
@@ -22,19 +22,19 @@ from roarbench.protocols import SHOWN
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.report import claim_table
 from roarbench.report.claim_table import (
-    claim_records,
-    claims_text,
-    gain_records,
-    gains_text,
+    format_claims,
+    format_paper_gains,
+    list_claims,
+    list_paper_gains,
 )
-from roarbench.report.replication_table import compare, replication_record, replication_text
-from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
+from roarbench.report.replication_table import compare, format_replication, make_replication_record
+from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_board import Kept
 from roarbench.stats.sampled_gains import Drawn
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
-from roarbench.text import interval
+from roarbench.text import format_interval
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
 
@@ -46,7 +46,7 @@ def judged(truth=usual, suite=SUITE):
 
 
 def significant_cells(evidence):
-    found = {row["claim"]: row["ours"]["significant"] for row in claim_records(evidence)}
+    found = {row["claim"]: row["ours"]["significant"] for row in list_claims(evidence)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
@@ -54,7 +54,7 @@ def test_ours_are_judged_beside_the_published_ones():
     """GRAD is above Random at t = .5 and below at t = .9: one training has no intervals, so that all is open."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
-    records = claim_records(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
+    records = list_claims(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
     assert row["ours"] == {
@@ -64,10 +64,12 @@ def test_ours_are_judged_beside_the_published_ones():
         "exceptions": ("grad at t = 0.9 on planted",),
         "significant": {"agree": 0, "differ": 0},
     }
-    text = claims_text(records, "quick v1")
+    text = format_claims(records, "quick v1")
     assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
-    assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in gains_text(gain_records())  # docs/protocol.md, section 6
+    assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in format_paper_gains(
+        list_paper_gains()
+    )  # docs/protocol.md, section 6
 
 
 def test_cells_are_settled_where_their_interval_keeps_to_one_side():
@@ -76,12 +78,12 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     clear = significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
-    row = next(row for row in claim_records(made) if row["claim"] == "grad-worse-than-random")
+    row = next(row for row in list_claims(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
     against = judged(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     verdicts = [
-        next(row["ours"]["verdict"] for row in claim_records(each) if row["claim"] == "grad-worse-than-random")
+        next(row["ours"]["verdict"] for row in list_claims(each) if row["claim"] == "grad-worse-than-random")
         for each in (made, against, judged(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
     ]
     assert verdicts == ["holds", "fails", "open"]  # the last by .05 points
@@ -104,9 +106,9 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
     kept = {name: Kept(networks(name, chance), False) for name in rows[2:]}
     kept |= {name: Kept(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
-    monkeypatch.setattr(claim_table, "kept_predictions", lambda *_: ((0.5,), kept))
+    monkeypatch.setattr(claim_table, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = claim_records(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    records = list_claims(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}
     assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
         "grad-worse-than-random": ("fails", 0),
@@ -118,7 +120,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
         "retraining-matters": ("cannot say", 0),
     }
     assert all(row["ours"]["verdict"] == "no data" for row in records)
-    assert "  own-network  cannot say" in claims_text(records)
+    assert "  own-network  cannot say" in format_claims(records)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_whether_retraining_matters_is_judged_by_random_beside_half_of_the_untou
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = judged(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
-    record = next(row for row in claim_records(made) if row["claim"] == "retraining-matters")
+    record = next(row for row in list_claims(made) if row["claim"] == "retraining-matters")
     assert record["ours"]["verdict"] == verdict
     assert sum(record["ours"]["significant"].values()) == (verdict != "open")
 
@@ -140,20 +142,21 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     first = held()
     again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
     assert not set(first.results) & set(again.results)  # no seed is shared
-    both = compare(first, again, SUITE)
-    ((_, found),) = both.items()
+    found = compare(first, again, SUITE)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
-    record = replication_record(both, first, again)
+    record = make_replication_record(found, first, again)
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
     rows = {row["estimator"]: row for row in record["rows"]}
     assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
-    lines = printed(replication_text(both, first, again)).splitlines()
+    lines = printed(format_replication(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
     long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
-    told = printed(replication_text(dict.fromkeys(both, long), first, again), 70)
-    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
+    told = printed(format_replication(long, first, again), 70)
+    assert all(
+        format_interval(gain) in told for row in found.rows for gain in (row.gain, row.again)
+    )  # names are folded
     assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
 
 
@@ -161,9 +164,8 @@ def test_a_part_of_a_replication_is_judged_among_all_rows():
     """With 2 rows fewer the adjusted p of the others would be another."""
     part = select(SUITE, ("random", "grad"))
     first, again = held(), held(AGAIN)
-    (found,), (parted,) = (compare(first, again, which).values() for which in (SUITE, part))
-    whole = {row.estimator: row for row in found.rows}
-    assert parted.rows == (whole["random"], whole["grad"])
+    whole = {row.estimator: row for row in compare(first, again, SUITE).rows}
+    assert compare(first, again, part).rows == (whole["random"], whole["grad"])
 
 
 BOOTSTRAP = Bootstrap(200)
@@ -171,15 +173,15 @@ BOOTSTRAP = Bootstrap(200)
 
 @pytest.fixture(scope="module")
 def made():
-    return panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
+    return compute_validity_panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
 
 
 def text(panel, width=300):
-    return printed(as_text(panel, width), width)
+    return printed(format_text(panel, width), width)
 
 
 def cells(panel, title, estimator):
-    (found,) = (section for section in sections(panel) if section.title == title)
+    (found,) = (section for section in list_sections(panel) if section.title == title)
     (line,) = (line for line in found.lines if line[0] == estimator)
     return dict(zip(found.columns, line, strict=True))
 
@@ -198,10 +200,10 @@ def test_every_number_is_in_its_column(made, monkeypatch):
 def test_what_is_missing_is_a_dash(made):
     assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
     assert cells(made, "Removal masks", "grad")["smoothness t=0.9"] == "–"
-    empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
-    for section in sections(empty):
+    empty = compute_validity_panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
+    for section in list_sections(empty):
         assert {cell for line in section.lines for cell in line[1:]} == {"–"}
-    row = json.loads(as_json(empty))["rows"][2]
+    row = json.loads(format_json(empty))["rows"][2]
     assert row["retrained_gap"] == {"value": None, "low": None, "high": None} and row["flag"] is None
 
 
@@ -209,34 +211,37 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = text(made, 60)  # columns that do not fit stand below
-    assert all(cell in narrow for section in sections(made) for line in section.lines for cell in line)
-    assert lines[-1] == f"var-grad (!) {flag_of(made.evidence, 'var-grad').reason}" and " (!" not in lines[-2]
-    page = as_markdown(made)
-    assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
+    assert all(cell in narrow for section in list_sections(made) for line in section.lines for cell in line)
+    assert (
+        lines[-1] == f"var-grad (!) {describe_row_warnings(made.evidence, 'var-grad').reason}"
+        and " (!" not in lines[-2]
+    )
+    page = format_markdown(made)
+    assert all(f"| {' | '.join(line)} |" in page for section in list_sections(made) for line in section.lines)
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
     less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
     for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("specific",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
-        found = panel(held(scored), Bootstrap(resamples=50))
-        columns = {heading: cells for part in sections(found) for heading, cells in part.columns.items()}
+        found = compute_validity_panel(held(scored), Bootstrap(resamples=50))
+        columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
         assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
         assert text(found).rstrip().endswith(less)
 
 
 def test_json_has_every_number(made):
-    found, evidence = json.loads(as_json(made)), made.evidence
+    found, evidence = json.loads(format_json(made)), made.evidence
     rows = {each["estimator"]: each for each in found["rows"]}
     grad, var = rows["grad"], rows["var-grad"]
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
     assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
     assert grad["mask_only"]["0.9"]["over_random"] == evidence.masks.difference("grad", 0.9)._asdict()
-    assert grad["twins"]["blurred"]["difference"] == twins_of(evidence, "grad")["blurred"].difference._asdict()
+    assert grad["twins"]["blurred"]["difference"] == find_twins(evidence, "grad")["blurred"].difference._asdict()
     assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict()
     assert grad["fills"].keys() == {"mean"}
-    assert (var["grade"], var["flag"]) == ("some", flag_of(evidence, "var-grad").reason)
+    assert (var["grade"], var["flag"]) == ("some", describe_row_warnings(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
     assert grad["above_masks"]["0.9"] == evidence.above_masks("grad", 0.9)._asdict() and grad["floor"] == []
 
@@ -245,9 +250,9 @@ def test_json_has_every_number(made):
 def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
     """The page shows the first lines of three tables, and a sentence."""
     root = Path(__file__).parents[2]
-    with ResultsStore.open(default_url(tmp_path)) as results:
+    with ResultsStore.open(find_default_url(tmp_path)) as results:
         import_results(results, root / "studies" / "replication" / "quick-2.parquet")
-        found = panel(collect(find_suite("quick@2"), results))
+        found = compute_validity_panel(collect(find_suite("quick@2"), results))
     whole = "\n".join(f"    {line}".rstrip() for line in text(found, 80).splitlines())
     (shown,) = re.findall(
         r"prints among others:\n\n(.+?)\n\n\S", (root / "docs" / "validity.md").read_text("utf-8"), re.S

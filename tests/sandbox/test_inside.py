@@ -13,9 +13,9 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.sandbox import channel
-from roarbench.sandbox.channel import HEADER, new_answer, read_answer, read_request, write_map
+from roarbench.sandbox.channel import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.sandbox.entry_points import NoEstimate, estimate_of
-from roarbench.sandbox.faults import LINE, SubmissionFault, fault
+from roarbench.sandbox.faults import LINE, SubmissionFault, make_fault
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
@@ -41,7 +41,7 @@ def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
 
 
 def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_ends_where_the_map_begins():
-    answer = new_answer(6)
+    answer = create_answer(6)
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
@@ -71,7 +71,7 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
 def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.delattr(fcntl, "F_ADD_SEALS")
-    request, answer = channel.write_request({"batch": 4}, ARRAYS), new_answer(1)
+    request, answer = channel.write_request({"batch": 4}, ARRAYS), create_answer(1)
     write_map(answer, 0, np.ones(1, np.float32))
     channel.write_header(answer, {"fault": None})
     assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
@@ -149,7 +149,7 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
 
 
 def test_words_of_a_fault_are_one_printable_line():
-    found = fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
+    found = make_fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
     assert found.words.isprintable()
     assert found.words.startswith("[2J a b")
     assert len(found.words) == LINE

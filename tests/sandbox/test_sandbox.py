@@ -14,7 +14,7 @@ from roarbench.errors import SandboxError
 from roarbench.models.build import build
 from roarbench.sandbox import cgroups, launch, preflight, watch
 from roarbench.sandbox import explain as module
-from roarbench.sandbox.explain import Task, explain, seeds
+from roarbench.sandbox.explain import Task, derive_image_seeds, explain
 from roarbench.sandbox.faults import HarnessFault, SubmissionFault
 from roarbench.sandbox.limits import CHECK, SCRATCH, Limits
 from roarbench.sandbox.preflight import check_sandbox
@@ -61,7 +61,7 @@ def test_chance_belongs_to_an_image():
         task = make_task(drawing, batch=batch)
         answer = explain(task, CHECK)
         assert answer.drew
-        numbers = seeds(task.parts[0].ids.tolist()).tolist()
+        numbers = derive_image_seeds(task.parts[0].ids.tolist()).tolist()
         one = [torch.rand((1, 3, 16, 16), generator=torch.Generator().manual_seed(s)) for s in numbers]
         torch.testing.assert_close(answer.maps[0], torch.cat(one), rtol=0, atol=0)
 
@@ -148,8 +148,8 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
     if not (cgroups._MOUNT / "cgroup.procs").exists():
         monkeypatch.setattr(cgroups, "_MOUNT", cgroups._MOUNT / "unified")
     monkeypatch.setattr(cgroups, "_NEEDED", set())
-    monkeypatch.setattr(cgroups, "group_parent", cgroups.group_parent.__wrapped__)
-    if not (parent := cgroups.group_parent()):
+    monkeypatch.setattr(cgroups, "find_parent_group", cgroups.find_parent_group.__wrapped__)
+    if not (parent := cgroups.find_parent_group()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = explain(make_task(burn + GRADIENT), CHECK)
@@ -159,7 +159,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
 
 
 def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
-    if cgroups.group_parent() is None:
+    if cgroups.find_parent_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(watch, "_LOOK", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
@@ -201,10 +201,12 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
     monkeypatch.setattr("site.getsitepackages", lambda: [base])
-    assert user not in launch.packages()  # there is none
+    assert user not in launch.list_package_folders()  # there is none
     for folder in (user, base):
         Path(folder).mkdir()
-    assert launch.packages()[-2:] == [user, base] and {user, base} <= {*launch.make_sandbox_command("inside.py", [], 3)}
+    assert launch.list_package_folders()[-2:] == [user, base] and {user, base} <= {
+        *launch.make_sandbox_command("inside.py", [], 3)
+    }
 
 
 def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roarbench.stats.curves import UNTOUCHED, Correctness
-from roarbench.stats.probability_drop import probability_drop
+from roarbench.stats.probability_drop import compute_probability_drop
 
 
 def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
@@ -28,11 +28,11 @@ def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
 def test_probabilities_by_hand():
     """Two images whose probabilities fall, at two levels, by .2 and 0, then by .6 and -.1."""
     untouched, degraded = np.array([0.8, 0.5]), np.array([[0.6, 0.5], [0.2, 0.6]])
-    drop = probability_drop(untouched, degraded)
+    drop = compute_probability_drop(untouched, degraded)
     assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
     assert drop.aopc.high == pytest.approx(0.175 + 1.96 * 0.225, rel=1e-4)  # of means of 0.4 and -0.05
     assert [one.value for one in drop.changes] == pytest.approx([0.25 / 2, (0.75 + 0.2) / 2])
     assert [one.value for one in drop.probabilities] == pytest.approx([0.55, 0.4])
     assert drop.probabilities[1].high == pytest.approx(0.4 + 1.96 * 0.2, rel=1e-4)  # 0.2: the error of a mean of two
-    one = probability_drop(untouched[:1], degraded[:, :1])
+    one = compute_probability_drop(untouched[:1], degraded[:, :1])
     assert (one.aopc.low, one.aopc.high) == (None, None)

@@ -7,16 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roarbench.stats.bootstrap import Estimate, Sample, estimate, half_width, quantile, share
+from roarbench.stats.board_agreement import compute_agreement
+from roarbench.stats.bootstrap import Estimate, Sample, compute_half_width, compute_quantile, estimate, estimate_share
 from roarbench.stats.pairwise_differences import Pairs
-from roarbench.stats.rank_intervals import place_intervals, places, significant_pairs, tie_groups
-from roarbench.stats.replication import agreement
+from roarbench.stats.rank_intervals import (
+    compute_place_intervals,
+    compute_places,
+    find_significant_pairs,
+    find_tie_groups,
+)
 
 
 @given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))
 def test_a_quantile_is_that_of_numpy_to_the_bit(count, part, seed):
     numbers = np.random.default_rng(seed).normal(size=(2, count)) ** 3
-    np.testing.assert_array_equal(quantile(numbers, part), np.quantile(numbers, part, axis=-1))
+    np.testing.assert_array_equal(compute_quantile(numbers, part), np.quantile(numbers, part, axis=-1))
 
 
 @given(st.integers(0, 8), st.integers(0, 10_000))
@@ -32,7 +37,7 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
         difference = made[one].minus(made[other])
         assert pairs.upper[one, other] and not pairs.upper[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
-        assert pairs.halves[one, other] == (half := half_width(difference, 0.9))
+        assert pairs.halves[one, other] == (half := compute_half_width(difference, 0.9))
         assert estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
 
 
@@ -43,10 +48,10 @@ def normal_draws(gains, deviation, resamples=2000, seed=0):
 
 def test_places_by_hand():
     """Equal gains share the better place. Noise of 1 makes a difference of 1 nothing and one of 20 certain."""
-    assert [place.place for place in places(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
-    assert places(np.array([1.0]))[0].low is None
+    assert [place.place for place in compute_places(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
+    assert compute_places(np.array([1.0]))[0].low is None
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
-    found = place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
+    found = compute_place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
     assert [(one.place, one.low, one.high, one.groups) for one in found] == [
         (2, 1, 2, (1,)),
         (4, 3, 4, (2,)),
@@ -82,14 +87,14 @@ def test_told_apart_is_the_step_down_by_loops(seed):
     draws = normal_draws(gains, 1.0, 200, seed) + generator.normal(size=200)
     expected = apart_by_loops(gains, draws, 0.9)
     assert expected.any() and not expected.all()
-    np.testing.assert_array_equal(significant_pairs(Pairs(gains, draws, 0.9)), expected)
+    np.testing.assert_array_equal(find_significant_pairs(Pairs(gains, draws, 0.9)), expected)
 
 
 @pytest.mark.parametrize("common", [normal_draws(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
 def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is(common):
     gains = np.array([1.0, 1.0, 2.0])
     draws = np.repeat(common, 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
-    apart = significant_pairs(Pairs(gains, draws, 0.95))
+    apart = find_significant_pairs(Pairs(gains, draws, 0.95))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
 
 
@@ -101,7 +106,7 @@ def test_groups_are_all_maximal_sets_not_told_apart(size, seed):
     sets = [frozenset(s) for count in range(1, size + 1) for s in combinations(range(size), count)]
     tied = [s for s in sets if not any(apart[one, other] for one, other in combinations(s, 2))]
     largest = {s for s in tied if not any(s < other for other in tied)}
-    groups = tie_groups(generator.normal(size=size), apart)
+    groups = find_tie_groups(generator.normal(size=size), apart)
     assert len(groups) == len(set(groups))
     assert set(groups) == largest
 
@@ -124,7 +129,7 @@ def gains_of(values, seed):
     ],
 )
 def test_the_agreement_of_two_orders_by_hand(one, other, tau, counts):
-    found = agreement(gains_of(one, 0), gains_of(other, 1), 0.95)
+    found = compute_agreement(gains_of(one, 0), gains_of(other, 1), 0.95)
     assert (found.tau, found[1:]) == (pytest.approx(tau), counts)
 
 
@@ -134,19 +139,19 @@ def test_a_share_ends_where_the_difference_is_no_longer_excluded(part, correlati
     """Two numbers of standard error 1 whose draws have this correlation."""
     draws, other = np.random.default_rng(0).normal(size=(2, 4000))
     one = Sample(part, part + correlation * other + np.sqrt(1 - correlation**2) * draws)
-    value, low, high = share(one, Sample(8.0, 8 + other), 0.95)
+    value, low, high = estimate_share(one, Sample(8.0, 8 + other), 0.95)
     assert value == pytest.approx(part / 8) and low < part / 8 < high
     for end, side in ((low, 1), (high, -1)):
         left = Sample(part - end * 8, one.draws - end * (8 + other))
-        assert side * left.value == pytest.approx(half_width(left, 0.95), rel=0.08)  # quantiles of 4,000 draws
+        assert side * left.value == pytest.approx(compute_half_width(left, 0.95), rel=0.08)  # quantiles of 4,000 draws
 
 
 def test_shares_by_hand():
     """Half widths of 3 (part) and 4 (whole) about 10 and 5, uncorrelated: 9 c^2 - 100 c + 91 = 0."""
     part = Sample(10.0, 10 + 3 * np.array([1.0, 1.0, -1.0, -1.0]))
     up_and_down = np.array([1.0, -1.0, 1.0, -1.0])
-    assert share(part, Sample(5.0, 5 + 4 * up_and_down), 0.95) == pytest.approx((2.0, 1.0, 91 / 9))
+    assert estimate_share(part, Sample(5.0, 5 + 4 * up_and_down), 0.95) == pytest.approx((2.0, 1.0, 91 / 9))
     for same in (part, Sample(4.0, np.full(10, 4.0))):
-        assert share(same, same, 0.95) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
+        assert estimate_share(same, same, 0.95) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
     for value in (3.9, 0.0, -8.0):
-        assert share(part, Sample(value, value + 4 * up_and_down), 0.95) == Estimate(), "no share of nothing"
+        assert estimate_share(part, Sample(value, value + 4 * up_and_down), 0.95) == Estimate(), "no share of nothing"

@@ -9,11 +9,11 @@ from scipy.stats import t as student
 
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import Correctness, area_weights
-from roarbench.stats.reference_variance import PRIORS, References, components, weigh_priors
+from roarbench.stats.curves import Correctness, compute_area_weights
+from roarbench.stats.reference_variance import PRIORS, References, split_deviations, weigh_priors
 from roarbench.stats.resampling import draw
-from roarbench.stats.training_noise import draw_training_noise
-from roarbench.stats.variance_components import Spread, Trainings, spread_of
+from roarbench.stats.training_draws import draw_training_noise
+from roarbench.stats.variance_components import Spread, Trainings, estimate_spread
 
 LEVELS = (0.5, 0.9)
 MANY = Bootstrap(20_000, seed=2)
@@ -66,7 +66,7 @@ def inside(draws, end):
 @pytest.mark.parametrize("piece", [module._CHUNK, 90])  # all draws at once, and 4 and 2 of them
 def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch, piece):
     monkeypatch.setattr(module, "_CHUNK", piece)
-    module.image_counts.cache_clear()
+    module.draw_image_counts.cache_clear()
     bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
     draws = draw(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
@@ -82,7 +82,7 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
     resamples, images = 8000, 300
-    spread = spread_of([board_of(60, 3, images, luck=0.2)]).trainings
+    spread = estimate_spread([board_of(60, 3, images, luck=0.2)]).trainings
     bits = random_bits(99, seeds, images, luck=0.2)
     draws = draw(Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
     whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
@@ -105,7 +105,7 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     board = board_of(6, 2, 300, luck=0.5)
     board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
     some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
-    spread, bootstrap = spread_of([board]), Bootstrap(4000)
+    spread, bootstrap = estimate_spread([board]), Bootstrap(4000)
     whole, part, images = draw(board, bootstrap, spread), draw(some, bootstrap, spread), draw(board, bootstrap, None)
     own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
     assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
@@ -169,7 +169,7 @@ def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(pri
     scores, chosen = explained(2, 3), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
     prior = float(PRIORS @ chosen)
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
-    square = np.var(area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
+    square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
     true, _ = draw_training_noise(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
     end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
@@ -177,16 +177,16 @@ def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(pri
 
 
 def test_components_by_hand_and_by_mean_squares():
-    assert components(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
-    assert components(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), "rows that oppose share nothing"
-    variance, _, freedom = components(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    assert split_deviations(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert split_deviations(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), "rows that oppose share nothing"
+    variance, _, freedom = split_deviations(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
     left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
     common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
-    variance, shared, freedom = components(table - of_rows)
+    variance, shared, freedom = split_deviations(table - of_rows)
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)
@@ -196,8 +196,8 @@ def test_components_by_hand_and_by_mean_squares():
 @pytest.mark.parametrize("trainings", [1, 2])
 def test_the_spread_over_references_by_mean_squares(trainings):
     board = explained(rows=4, networks=3, trainings=trainings, seed=8)
-    found = spread_of([board]).references
-    weights = area_weights((0.0, *LEVELS))[1:]
+    found = estimate_spread([board]).references
+    weights = compute_area_weights((0.0, *LEVELS))[1:]
     answers = np.array(
         [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
     )  # rows, references, levels, images
@@ -226,17 +226,17 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
 
 def test_the_spread_over_trainings_by_hand():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
-    spread = spread_of([Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})])
+    spread = estimate_spread([Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})])
     found = spread.trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
-    single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
+    single, double = (estimate_spread([explained(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-    assert spread_of([explained(4, 1)]) is None
+    assert estimate_spread([explained(4, 1)]) is None
     # a single run varies with its reference, else with its training
-    alone, found = spread_of([explained(4, 1, trainings=2)]), double.references
+    alone, found = estimate_spread([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert double.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
     assert double.run_deviation(False, 0.9) == double.trainings.deviation
@@ -250,12 +250,12 @@ def test_the_order_of_rows_and_a_second_name_change_nothing():
     for t in LEVELS:
         correct["twin", t], references["twin", t] = correct["e0", t].copy(), references["e0", t]
     named = Correctness((*board.estimators, "twin"), LEVELS, correct, references=references)
-    once = spread_of([board])
+    once = estimate_spread([board])
     for boards in ([turned], [named], [board, board]):
-        first, other = once.references, spread_of(boards).references
+        first, other = once.references, estimate_spread(boards).references
         np.testing.assert_array_equal(first.factor, other.factor)
         assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
-        assert once.trainings.freedom == spread_of(boards).trainings.freedom
+        assert once.trainings.freedom == estimate_spread(boards).trainings.freedom
 
 
 def test_a_row_in_the_making_counts_with_what_it_has():
@@ -263,8 +263,8 @@ def test_a_row_in_the_making_counts_with_what_it_has():
     correct, references = board.correct, board.references
     del correct["e0", 0.9], references["e0", 0.9]  # a level
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
-    found = spread_of([board]).references
+    found = estimate_spread([board]).references
     assert found.rows == 3 and found.levels == LEVELS
     assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
-    assert spread_of([alone]) is None
+    assert estimate_spread([alone]) is None

@@ -8,17 +8,17 @@ from scipy.stats import false_discovery_control
 
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.stats.board import Board, IntervalScope, Row
+from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.pairwise_differences import Pairs
-from roarbench.stats.replication import replication
 from roarbench.stats.verdicts import (
     Comparison,
     ControlComparison,
     Verdict,
+    adjust_by_benjamini_hochberg,
+    choose_verdict,
     compare,
     detect_difference,
-    q_values,
-    verdict_of,
 )
 
 
@@ -68,8 +68,8 @@ def test_q_values_are_scipys_to_the_bit_and_one_of_five_percent_is_significant_b
     for count in (1, 2, 7, 200):
         ps = np.random.default_rng(count).random(count) ** 3
         ps[-1] = ps[0]  # a tie
-        np.testing.assert_array_equal(q_values(ps), false_discovery_control(ps))
-    found = [verdict_of(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
+        np.testing.assert_array_equal(adjust_by_benjamini_hochberg(ps), false_discovery_control(ps))
+    found = [choose_verdict(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
     assert found == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME]
 
 
@@ -129,7 +129,7 @@ OTHER = board(
 
 def test_a_replication_is_counted_by_hand():
     """a: 4 in 5 ± 1 and 5 in 4 ± 1. b: 3.5 in 2 ± 2, 2 not in 3.5 ± 1. c: .5 not in -1 ± 1, -1 in .5 ± 2."""
-    found = replication(ONE, OTHER)
+    found = compare_boards(ONE, OTHER)
     assert [one.estimator for one in found.rows] == ["random", "a", "b", "c"]
     assert [(one.inside, one.inside_again) for one in found.rows] == [
         (None, None),
@@ -148,10 +148,10 @@ def test_a_replication_is_counted_by_hand():
 
 def test_a_replication_without_anything_to_count_or_of_another_question():
     values = board(row("a", 1.0, None), row("b", 2.0, None))
-    found = replication(values, values)
+    found = compare_boards(values, values)
     assert (found.equal_share, found.opposed_share, found.inside_share, found.tau) == (None, None, None, None)
     level = board(row("a", 1.0, None), row("b", 1.0, None), row("c", 1.0, None))
-    assert replication(level, level).tau is None
+    assert compare_boards(level, level).tau is None
     for other in (replace(ONE, protocol=KAR), replace(ONE, levels=(0.9,)), replace(ONE, images=100)):
         with pytest.raises(ValueError, match="must be equal"):
-            replication(ONE, other)
+            compare_boards(ONE, other)

@@ -18,7 +18,7 @@ from roarbench.identity import encode_canonically
 from roarbench.plan.suite_file import read_suite
 from roarbench.store import export_file, schema
 from roarbench.store import transfer as exchange
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, read_suites
 from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
@@ -34,7 +34,7 @@ OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
 def made(tmp_path_factory):
     """What `export` wrote of three rows of a submission and a suite."""
     folder = tmp_path_factory.mktemp("made")
-    with ResultsStore.open(default_url(folder)) as store:
+    with ResultsStore.open(find_default_url(folder)) as store:
         keep_entry(store.database, ENTRY)
         keep_suite(store.database, read_suite(write_suite(folder)))
         store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
@@ -158,7 +158,7 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
     monkeypatch.setattr(export_file, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         with pytest.raises(StoreError) as found:
             import_results(store, file)
         said = str(found.value)

@@ -13,12 +13,12 @@ from torch import nn
 from roarbench import files
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import StoreError
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.kernels import train
 from roarbench.plan.runs import ReferenceSpec
 from roarbench.store import networks
 from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.networks import Predictions, StoredReference, checksum
+from roarbench.store.networks import Predictions, StoredReference, compute_weights_checksum
 from tests.helpers.damage import flip, halve
 from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
 
@@ -70,7 +70,11 @@ def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(sto
 def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(store):
     save(store)
     weights = dict(make_model().state_dict())
-    assert store.checksum() == checksum(weights) == checksum(dict(reversed(weights.items())))
+    assert (
+        store.checksum()
+        == compute_weights_checksum(weights)
+        == compute_weights_checksum(dict(reversed(weights.items())))
+    )
     bias = weights["0.bias"]
     others = [weights | {"0.bias": other} for other in (bias * (1 + 2**-23), bias.double(), bias[:, None])]
     others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
@@ -200,7 +204,7 @@ def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_s
     add, save = second.add_all, CheckpointFile.save
     monkeypatch.setattr(second, "add_all", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
     monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
-    events = list(complete(work, [run, trained], second, InlineEngine()))
+    events = list(run_missing(work, [run, trained], second, InlineEngine()))
     assert second.done([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
     said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]

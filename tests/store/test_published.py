@@ -10,12 +10,12 @@ import pytest
 
 from roarbench.analysis.stored_results import collect
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import sha256
+from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.pull_request import comment, prepare, write
 from roarbench.store.annotations import Kind, put_remarks
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import INDEX, add_file, check_folder, fetch_files
+from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 
@@ -28,7 +28,7 @@ OTHER = "quick-matched/2/mine.parquet"
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store with the runs of a study, as if all of them had been computed there."""
-    with ResultsStore.open(default_url(tmp_path_factory.mktemp("store"))) as results:
+    with ResultsStore.open(find_default_url(tmp_path_factory.mktemp("store"))) as results:
         import_results(results, ROWS)
         results.database.change(lambda connection: connection.execute(imports.delete()))
         yield results
@@ -72,7 +72,7 @@ def rows(change):
         for line in lines:
             line["sha256"] = _checksum({name: value for name, value in line.items() if name != "sha256"})
         pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
-        entry(sha256=sha256(folder / NAME), rows=len(lines))(folder)
+        entry(sha256=compute_sha256(folder / NAME), rows=len(lines))(folder)
 
     return tamper
 
@@ -153,7 +153,7 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
     asked = ("quick-matched@2", "sobel", tmp_path / "new", "A. Author")
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
             prepare(store, *asked)
@@ -169,8 +169,8 @@ def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(pu
         assert files == [published / NAME]
     with pytest.raises(StoreError, match="cannot fetch"), fetch_files("http://127.0.0.1:9/results.parquet"):
         pass
-    monkeypatch.setattr("roarbench.store.results_folder._FILE_BYTES", 10)
-    monkeypatch.setattr("roarbench.store.results_folder.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
+    monkeypatch.setattr("roarbench.store.published_folder._FILE_BYTES", 10)
+    monkeypatch.setattr("roarbench.store.published_folder.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
     with pytest.raises(StoreError, match="more than 10 bytes"), fetch_files("https://example.org/results.parquet"):
         pass
 

@@ -16,7 +16,7 @@ from filelock import FileLock
 from roarbench.enums import PAPER_LEVELS, Making, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.ranking import sort_keys, tie_order
+from roarbench.kernels.ranking import draw_tie_order, sort_keys
 from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_parts import FORMAT
@@ -30,7 +30,7 @@ COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 
 def planes_of(split, spec=SPEC):
     importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
-    ties = tie_order(np.arange(COUNTS[split]), spec.layout.features)
+    ties = draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
     return encode(sort_keys(importance.astype(np.float32), ties), spec.layout)
 
 
@@ -179,7 +179,7 @@ def killed_at(step):
         return call
 
     steps = [(os, "replace"), (os, "fsync"), (Path, "unlink"), (shutil, "rmtree")]
-    steps += [(rankings, "write_planes"), (rankings, "sha256")]
+    steps += [(rankings, "write_planes"), (rankings, "compute_sha256")]
     with pytest.MonkeyPatch.context() as monkeypatch:
         for owner, name in steps:
             monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
@@ -281,7 +281,7 @@ def finish(store, spec, sign=1, **made):
     """Rank the images for a suite that asks for these splits and levels."""
     for split in spec.splits:
         importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
-        keys = sort_keys(importance.astype(np.float32), tie_order(np.arange(COUNTS[split]), spec.layout.features))
+        keys = sort_keys(importance.astype(np.float32), draw_tie_order(np.arange(COUNTS[split]), spec.layout.features))
         store.write_part(spec, split, 0, COUNTS[split], encode(keys, spec.layout), MapProvenance(0.25, **made))
     store.seal(spec, {split: COUNTS[split] for split in spec.splits})
     return store.open(spec).checksum

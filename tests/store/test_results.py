@@ -11,7 +11,7 @@ from roarbench.errors import StoreError
 from roarbench.store import open_database
 from roarbench.store import provenance as provenance_module
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
@@ -21,7 +21,7 @@ def test_a_row_by_hand(tmp_path):
     run = make_run(seed=4, t=0.3)
     moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
     result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(result)
         with store.database.read() as connection:
             row = connection.exec_driver_sql("SELECT * FROM results").mappings().one()
@@ -84,7 +84,7 @@ def test_many_keys_at_once(store):
 
 def test_a_damaged_row_is_told_in_one_line(tmp_path):
     damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         for seed, (column, value) in enumerate(damage.items()):
             run = make_run(seed)
             store.add(make_result(run))
@@ -97,11 +97,11 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 
 
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
     opened, connect = [], open_database._connect
     monkeypatch.setattr(open_database, "_connect", lambda *place: opened.append(place) or connect(*place))
-    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
         opened.clear()
         with store.database.at_once():
             assert store.done(store.keys("")) == {make_run().key} and len(store.results([make_run().key])) == 1

@@ -14,7 +14,7 @@ from sqlalchemy import event
 from roarbench.cli.suggested_commands import add_command
 from roarbench.errors import StoreError
 from roarbench.store import open_database, schema
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from tests.helpers.store_rows import make_result, make_run
 
 NOBODY = 65534
@@ -37,7 +37,7 @@ def contents(folder):
 
 @pytest.fixture
 def filled(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
     return tmp_path / DEFAULT_FILE
 
@@ -60,14 +60,14 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_f
     (tmp_path / "empty" / DEFAULT_FILE).touch()
     before = contents(tmp_path)
     for name in ("absent", "empty", "file"):
-        message = refusal(default_url(tmp_path / name), read_only=True)
+        message = refusal(find_default_url(tmp_path / name), read_only=True)
         assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
-    message = refusal(default_url(tmp_path / "file"), read_only=False)
+    message = refusal(find_default_url(tmp_path / "file"), read_only=False)
     assert f"{tmp_path / 'file' / DEFAULT_FILE}: File exists; check the path" in message
-    assert "directory" in refusal(default_url(tmp_path / "folder"), read_only=True)
+    assert "directory" in refusal(find_default_url(tmp_path / "folder"), read_only=True)
     assert contents(tmp_path) == before
     for name in ("absent", "empty"):
-        with ResultsStore.open(default_url(tmp_path / name)) as store:
+        with ResultsStore.open(find_default_url(tmp_path / name)) as store:
             assert len(store.keys("")) == 0
 
 
@@ -101,7 +101,7 @@ def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
 def test_what_cannot_be_written_is_read_and_no_more():
     with tempfile.TemporaryDirectory() as name:  # pytest's own are private
         folder, path = Path(name), Path(name, DEFAULT_FILE)
-        with ResultsStore.open(default_url(folder)) as store:
+        with ResultsStore.open(find_default_url(folder)) as store:
             store.add(make_result(make_run()))
         path.chmod(0o444)
         folder.chmod(0o555)

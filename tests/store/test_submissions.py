@@ -19,18 +19,18 @@ from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions
-from roarbench.store.archived_rows import ForgottenCounts, forget, keys_of, read_forgotten
+from roarbench.store.archived_rows import ForgottenCounts, forget, list_estimator_keys, read_forgotten
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.results_table import list_results
-from roarbench.store.run_result import RunResult, pack_answers, row_of
+from roarbench.store.run_result import RunResult, make_row, pack_answers
 from roarbench.store.submissions import (
     Origin,
     ReproductionOutcome,
     find_entries,
     keep_entry,
     note_reproduction,
-    origins,
+    read_origins,
 )
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
@@ -54,7 +54,7 @@ def test_a_file_is_kept_once_and_for_ever(store):
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    assert submissions.submissions_of(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
+    assert submissions.read_submissions(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
@@ -64,18 +64,20 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     assert moved(second, store, tmp_path).new == {foreign.run.key}
     assert list(submissions.explain_unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
     keys = [row.run.key for row in (own, trusted, foreign)]
-    found = origins(store.database, keys)
+    found = read_origins(store.database, keys)
     assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
     note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
     for outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT):
         note_reproduction(store.database, foreign.run.key, outcome, 3)
         vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
-        assert origins(store.database, keys) == found | {foreign.run.key: vouched}
+        assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
     forget(store.database, [foreign.run.key], "not ours")
     (kept,) = read_forgotten(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
     store.add(foreign)
-    assert origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, "computed here this time"
+    assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
+        "computed here this time"
+    )
 
 
 def test_results_arrive_as_they_left(store, second, tmp_path):
@@ -156,7 +158,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     lease(store, [failed.key], owner)
     store.failures.add(failed, "died")
     store.failures.add(make_run(seed=1, estimator=TRUSTED), "died, too")
-    keys = keys_of(store.database, ENTRY.id)
+    keys = list_estimator_keys(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are being done right now"):
         forget(store.database, keys, "in haste")
@@ -172,7 +174,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     kept = {(row.run.key, row.kind): row for row in read_forgotten(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept
-    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in row_of(mine).items()}
+    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_row(mine).items()}
     whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
     assert {"record": encode_canonically(record(result.run)), **result.row} == whole
     assert (failure.run, failure.row["reason"]) == (failed, "died")

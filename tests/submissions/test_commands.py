@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.execution import reproduce
 from roarbench.plan.suite import REPLICATION
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.sandboxed import GRADIENT
@@ -29,7 +29,7 @@ def call(call, monkeypatch, tmp_path):
 
 def rows(store):
     """Every stored result by key."""
-    with ResultsStore.open(default_url(Path(store)), read_only=True) as results:
+    with ResultsStore.open(find_default_url(Path(store)), read_only=True) as results:
         return results.results(results.keys(""))
 
 

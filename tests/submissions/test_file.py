@@ -11,7 +11,7 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.sandbox.entry_points import _CONVENTIONS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.submissions.attributes import NAMES
-from roarbench.submissions.checks import _warnings, compare_maps, picture
+from roarbench.submissions.checks import _warnings, compare_maps, draw_text_picture
 from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
@@ -145,4 +145,4 @@ def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is
     assert "same everywhere" in _warnings(first * 0, other, other)[0]
     importance = torch.zeros(64, 64)
     importance[:16, 32:] = 1
-    assert picture(importance, columns=16).split("\n") == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6
+    assert draw_text_picture(importance, columns=16).split("\n") == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6

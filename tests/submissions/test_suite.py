@@ -15,15 +15,15 @@ from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, jobs
 from roarbench.execution import submissions as submitting
-from roarbench.execution.scheduler import complete
+from roarbench.execution.scheduler import run_missing
 from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.ranking import features, sort_keys, tie_order
+from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.protocols.roar import ROAR
-from roarbench.store.layout import Workspace
 from roarbench.store.submissions import keep_entry
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
 from tests.helpers.sandboxed import GRADIENT
@@ -49,7 +49,7 @@ SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),
 
 def do(work, runs, store):
     """Do runs; failures by the estimator's id."""
-    list(complete(work, runs, store, InlineEngine()))
+    list(run_missing(work, runs, store, InlineEngine()))
     failures = store.failures.history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
@@ -140,15 +140,15 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
     monkeypatch.setattr(importance, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
     assert do(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
-    batch = importance.shard_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
+    batch = importance.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
         (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
         stored = work.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blur(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
-        flat = features(expected, layout.shape, layout.unit)
-        keys = sort_keys(flat, tie_order(batch.ids.numpy(), layout.features))
+        flat = arrange_features(expected, layout.shape, layout.unit)
+        keys = sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
         differ = np.bitwise_count(stored.planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
 

@@ -5,29 +5,29 @@ from pathlib import Path
 from typing import Annotated
 
 from roarbench.cli.commands.terminal import err, out, print_report
-from roarbench.cli.options import STORE, Report, StoreDir, argument, option
+from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, declare_option
 from roarbench.cli.suggested_commands import propose
 
 
 def suites(
-    suite: Annotated[str, argument("Show this suite in full.", "[NAME|FILE]", "all")] = "",
+    suite: Annotated[str, declare_argument("Show this suite in full.", "[NAME|FILE]", "all")] = "",
     format: Report = "text",
 ) -> None:
     """List the suites and their cost, or show one; check a TOML file and try its network."""
     from roarbench.report import suite_list
 
     if suite:
-        from roarbench.api.load_suite import load_suite
+        from roarbench.api.suite_lookup import load_suite
 
         loaded = load_suite(suite, STORE)
         found = loaded.fitted if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
-        print_report(format, suite_list.one_record(found), lambda _: suite_list.one_text(found))
+        print_report(format, suite_list.make_suite_record(found), lambda _: suite_list.format_suite(found))
         if format == "text":
             err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
         return
-    print_report(format, suite_list.suite_records(), lambda found: suite_list.suite_list(found, out.width))
+    print_report(format, suite_list.list_suite_records(), lambda found: suite_list.format_suite_list(found, out.width))
     if format == "text":
         plan = propose("plan", "--suite", "NAME")
         out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
@@ -35,10 +35,11 @@ def suites(
 
 def new_suite(
     folder: Annotated[
-        Path, argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE")
+        Path,
+        declare_argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE"),
     ],
     network: Annotated[
-        str, option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
+        str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
     ] = "",
 ) -> None:
     """Write a commented TOML suite for your own images or table into this folder.
@@ -59,11 +60,13 @@ def estimators(format: Report = "text") -> None:
     """List the estimators and controls."""
     from roarbench.report import suite_list
 
-    print_report(format, suite_list.estimator_records(), lambda _: suite_list.estimator_list())
+    print_report(format, suite_list.list_estimator_records(), lambda _: suite_list.make_estimator_table())
 
 
 def toy(
-    output: Annotated[Path | None, option("Draw the figure into this file.", "FILE", flags="-o --output")] = None,
+    output: Annotated[
+        Path | None, declare_option("Draw the figure into this file.", "FILE", flags="-o --output")
+    ] = None,
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
@@ -80,7 +83,7 @@ def toy(
 
 def doctor(store: StoreDir = STORE, format: Report = "text") -> None:
     """Check processor, memory, disk and libraries, and suggest what to change."""
-    from roarbench.cli.doctor import examine, findings_table
+    from roarbench.cli.doctor import examine, make_findings_table
 
     found = examine(store)
-    print_report(format, [finding._asdict() for finding in found], lambda _: findings_table(found))
+    print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

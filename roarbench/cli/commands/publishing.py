@@ -10,7 +10,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_groups import WorkOptions
-from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, argument, command, option
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, declare_argument, declare_option, make_command
 from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
 from roarbench.text import format_count
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
 
-Folder = Annotated[Path, argument("Folder of published results, with an index.json.")]
-Before = Annotated[Path | None, option("The folder before the change: its rows stay as they are.", "FOLDER")]
+Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
+Before = Annotated[Path | None, declare_option("The folder before the change: its rows stay as they are.", "FOLDER")]
 results = typer.Typer(
     help="Check a folder of published results, or describe a change to it.",
     epilog="Example: `roarbench results check results`",
@@ -37,7 +37,7 @@ rankings = typer.Typer(
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, answers, duplicates, no row gone or changed."""
-    from roarbench.store.results_folder import check_folder
+    from roarbench.store.published_folder import check_folder
 
     found = check_folder(folder, before)
     rows = sum(map(len, found.values()))
@@ -55,15 +55,15 @@ def comment(folder: Folder, before: Before = None) -> None:
 def submit(
     *,
     suite: SuiteName,
-    row: Annotated[str, argument("Id of the row, such as my-estimator@1a2b3c4d.")],
-    folder: Annotated[Path, option("Folder of published results.", "FOLDER", flags="--results")],
-    about: Annotated[str, option("Whose results these are, one line.")],
-    write: Annotated[bool, option("Write the file, and commit it to a new branch.", flags="--write")] = False,
+    row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
+    folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
+    about: Annotated[str, declare_option("Whose results these are, one line.")],
+    write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
-    from roarbench.analysis.load import open_results
+    from roarbench.analysis.results_query import open_results
     from roarbench.report.pull_request import prepare
     from roarbench.report.pull_request import write as add
 
@@ -80,13 +80,13 @@ def submit(
 
 
 @rankings.command("export")
-@command
+@make_command
 def export_rankings(
     *,
-    folder: Annotated[Path, argument("New folder.")],
+    folder: Annotated[Path, declare_argument("New folder.")],
     suite: SuiteName,
-    about: Annotated[str, option("Who made them and on what, one line.")],
-    references_only: Annotated[bool, option("Explained networks alone.", flags="--references-only")] = False,
+    about: Annotated[str, declare_option("Who made them and on what, one line.")],
+    references_only: Annotated[bool, declare_option("Explained networks alone.", flags="--references-only")] = False,
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
@@ -98,10 +98,10 @@ def export_rankings(
 
 
 @rankings.command("import")
-@command
+@make_command
 def import_rankings(
     *,
-    folder: Annotated[Path, argument("Folder of `roarbench rankings export`.")],
+    folder: Annotated[Path, declare_argument("Folder of `roarbench rankings export`.")],
     suite: SuiteName,
     work: WorkOptions,
 ) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table
+from roarbench.cli.commands.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.cli.option_groups import (
     EngineOptions,
     SubmissionOptions,
     SuiteOptions,
     WorkOptions,
 )
-from roarbench.cli.options import Report, ReportFormat, TableFormat, option
+from roarbench.cli.options import Report, ReportFormat, TableFormat, declare_option
 from roarbench.cli.suggested_commands import add_command, propose
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import report_write_errors
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import Finished, Start
     from roarbench.execution.submissions import SubmissionMode
-    from roarbench.store.layout import Workspace
     from roarbench.store.results import ResultsStore
+    from roarbench.store.workspace import Workspace
     from roarbench.submissions.checks import Pace
 
 _MOST_REPLICATIONS = 1000
@@ -45,29 +45,29 @@ def run(
     place: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
-        Literal["quantus"] | None, option("Also score the maps by Quantus, in extra columns.", flags="--with")
+        Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.", flags="--with")
     ] = None,
     submitted: SubmissionOptions,
-    format: Annotated[TableFormat, option("Format of the final table.")] = "text",
+    format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
     log_format: Annotated[
-        ReportFormat, option("Format of progress messages; json also writes one log per worker to the store.")
+        ReportFormat, declare_option("Format of progress messages; json also writes one log per worker to the store.")
     ] = "text",
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format == "json"
-    console = log_console() if logged else err
+    console = log_as_json_lines() if logged else err
     suite = work.load(options.suite)
     part = _part(suite, options)
-    from roarbench.execution.quantus import add_scores, quantus_version
+    from roarbench.execution.quantus import add_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
-    from roarbench.report.status import advice_lines, failures_of
-    from roarbench.store.layout import Workspace
+    from roarbench.report.status import format_advice, list_run_failures
+    from roarbench.store.workspace import Workspace
 
     # machines of a cluster have other working directories
     store = work.store.absolute() if place.engine == "ray" else work.store
     workspace = Workspace(store)
     if metrics:
-        quantus_version()  # before hours of work
+        read_quantus_version()  # before hours of work
     count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
@@ -78,7 +78,7 @@ def run(
         finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
-        where, advice = results.database.where, advice_lines(failures_of(finished.suite_results, results))
+        where, advice = results.database.where, format_advice(list_run_failures(finished.suite_results, results))
     _print_tables(suite, options, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _propose_next(finished, f"{suite.name}.png", advice, console)
@@ -128,11 +128,11 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
 def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
     """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
     from roarbench.report.combined_table import asks_two_questions
-    from roarbench.report.table_formats import as_text
+    from roarbench.report.table_formats import format_text
 
     if asks_two_questions(part):
         table = _rows_to_show(suite, options, part).single_table(ROAR.name)
-        console.print(as_text(table, console.width), crop=False)
+        console.print(format_text(table, console.width), crop=False)
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
@@ -156,7 +156,7 @@ def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteRe
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return how many workers images of a side get, and what starts them, with logs in a folder if that is named."""
     from roarbench.devices import COMPILING
-    from roarbench.execution.local_workers import start_local, workers_here
+    from roarbench.execution.local_workers import count_workers, start_local
 
     if place.compile:
         os.environ[COMPILING] = "1"  # workers inherit it
@@ -164,10 +164,10 @@ def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | No
         with report_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
-        return workers_here(work.workers, side), partial(start_local, logs=logs)
+        return count_workers(work.workers, side), partial(start_local, logs=logs)
     from roarbench.workers.ray import RayEngine, connect
 
-    count = connect(place.address, work.workers if place.address else workers_here(work.workers, side))
+    count = connect(place.address, work.workers if place.address else count_workers(work.workers, side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -176,11 +176,13 @@ def replicate(
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    replication: Annotated[int, option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
-    against: Annotated[Path | None, option("Compare with the results in this store; run nothing.", "DIR")] = None,
+    replication: Annotated[int, declare_option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
+    against: Annotated[
+        Path | None, declare_option("Compare with the results in this store; run nothing.", "DIR")
+    ] = None,
     format: Report = "text",
 ) -> None:
-    """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
+    """Run a suite again with other seeds and references, and compare the verdicts.
 
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
@@ -189,21 +191,20 @@ def replicate(
         raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
     suite = work.load(options.suite)
     part = _part(suite, options)
-    from roarbench.analysis.load import load_suite
-    from roarbench.report.replication_table import compare, list_not_compared, replication_record, replication_text
+    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.report.replication_table import compare, format_replication, make_replication_record
 
     whole, here = add_from_options(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
         part = _run_twice(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
-    first, again = load_suite(whole, here), load_suite(again_suite, again_asked)
+    first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
     found = compare(first, again, part)
-    print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
-    if others := list_not_compared(found, part):
-        alone = propose("replicate", "--suite", part.called, "--protocol", others[0])
-        err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
-    if any(one.opposed for one in found.values() if one):
+    print_report(
+        format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
+    )
+    if found.opposed:
         raise typer.Exit(1)
 
 
@@ -212,7 +213,7 @@ def _run_twice(
 ) -> Plan:
     """Run what is missing of a suite and of a replication; return the part of the suite that was asked for."""
     from roarbench.execution.run_suite import run_suite
-    from roarbench.store.layout import Workspace
+    from roarbench.store.workspace import Workspace
 
     workspace = Workspace(suite.store)
     with suite.opened(err) as results:
@@ -230,7 +231,9 @@ def plan(
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[bool, option("Time each part on this machine (takes seconds).", flags="--measure")] = False,
+    measured: Annotated[
+        bool, declare_option("Time each part on this machine (takes seconds).", flags="--measure")
+    ] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
@@ -238,13 +241,13 @@ def plan(
     part, data, decoded, seconds = _part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
-    from roarbench.analysis.load import load_if_any
+    from roarbench.analysis.results_query import load_if_stored
     from roarbench.datasets.decode_dataset import find_decoded
-    from roarbench.execution.local_workers import default_workers, rates_here
+    from roarbench.execution.local_workers import count_default_workers, measure_rates_here
     from roarbench.forecast.plan import count_missing_work, make_plan
-    from roarbench.store.layout import Workspace
+    from roarbench.store.workspace import Workspace
 
-    workers = work.workers or default_workers(part.dataset_record.size)
+    workers = work.workers or count_default_workers(part.dataset_record.size)
     if data:
         decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
@@ -253,8 +256,8 @@ def plan(
         entries, pace = inspect_files(submitted.submission, _mode(submitted, suite), measured, err)
         part = _part(suite, options, entries)
         seconds = pace and pace.of(part)
-    suite_results = load_if_any(part, suite.question, decoded)
+    suite_results = load_if_stored(part, suite.question, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
-    with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
+    with measure_rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
     print_report(format, made.record(), lambda _: fold_lines(made.text(), out.width))

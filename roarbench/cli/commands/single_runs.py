@@ -4,22 +4,22 @@ from typing import Annotated
 
 from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_groups import ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, argument, option
+from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, declare_argument, declare_option
 from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
 from roarbench.plan.selection import add_from_options, read_estimators
 
-Key = Annotated[str, argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
+Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 
 
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
-    from roarbench.analysis.load import load_from, open_results
+    from roarbench.analysis.results_query import load_from_open_store, open_results
     from roarbench.report.run_list import run_lines, run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
-        suite_results = load_from(results, add_from_options(loaded.plan, estimators), loaded.question)
+        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
         chosen = read_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
     print_report(format, found, run_lines)
@@ -28,12 +28,12 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.load import load_from, open_results
+    from roarbench.analysis.results_query import load_from_open_store, open_results
     from roarbench.report.run_list import run_records
     from roarbench.text import format_count
 
     with open_results(source.store, source.db, read_only=False) as results:
-        suite_results = load_from(results, add_from_options(loaded.plan, estimators), loaded.question)
+        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
         chosen = read_estimators(suite_results.suite, estimators)
         failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
@@ -46,7 +46,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
-    from roarbench.analysis.load import find_key, open_results
+    from roarbench.analysis.results_query import find_key, open_results
     from roarbench.report.run_list import run_record, run_text
 
     with open_results(store, db) as results:
@@ -55,22 +55,22 @@ def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "t
 
 
 def archive(
-    what: Annotated[str, argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
-    why: Annotated[str, option("Reason, kept with the rows.", "TEXT")],
-    yes: Annotated[bool, option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
+    what: Annotated[str, declare_argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
+    why: Annotated[str, declare_option("Reason, kept with the rows.", "TEXT")],
+    yes: Annotated[bool, declare_option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
     """Take results and failures off the boards, archived with a reason; they can be run again."""
     if not why.strip():
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
-    from roarbench.analysis.load import open_results
-    from roarbench.report.run_list import runs_named
+    from roarbench.analysis.results_query import open_results
+    from roarbench.report.run_list import find_runs
     from roarbench.store.archived_rows import forget as take_off
     from roarbench.text import format_count
 
     with open_results(store, db, read_only=False) as results:
-        named = runs_named(results, what)
+        named = find_runs(results, what)
         if named.built_in and not yes:
             raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off all the same")
         gone = take_off(results.database, named.keys, why)

@@ -9,7 +9,17 @@ import typer
 
 from roarbench.api.suites import tell_store
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, argument, option
+from roarbench.cli.options import (
+    STORE,
+    Data,
+    Db,
+    StoreDir,
+    Trust,
+    TrustNetwork,
+    Workers,
+    declare_argument,
+    declare_option,
+)
 from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
 
@@ -17,7 +27,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 
-def new_submission(name: Annotated[str, argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
+def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
     """Write a submission template into this folder."""
     from roarbench.submissions.file import write_template
 
@@ -26,8 +36,8 @@ def new_submission(name: Annotated[str, argument("1-40 characters of a-z, 0-9 an
 
 
 def validate(
-    file: Annotated[Path, argument("The submission, one Python file; or FILE(samples=50).")],
-    explain: Annotated[bool, option("Show the traceback of a refusal.", flags="--explain")] = False,
+    file: Annotated[Path, declare_argument("The submission, one Python file; or FILE(samples=50).")],
+    explain: Annotated[bool, declare_option("Show the traceback of a refusal.", flags="--explain")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
     from roarbench.execution.submissions import check_submission
@@ -48,16 +58,16 @@ def validate(
 
 
 def export_(
-    file: Annotated[Path, argument("New file: .parquet for another store, .csv for a spreadsheet.")],
+    file: Annotated[Path, declare_argument("New file: .parquet for another store, .csv for a spreadsheet.")],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
-    from roarbench.analysis.load import open_results
-    from roarbench.store.layout import Workspace
+    from roarbench.analysis.results_query import open_results
     from roarbench.store.rankings import RankingsStore
     from roarbench.store.results_table import list_results
     from roarbench.store.transfer import export_results
+    from roarbench.store.workspace import Workspace
 
     kept = RankingsStore(Workspace(store).rankings).kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
@@ -72,15 +82,15 @@ def export_(
 
 def import_(
     source: Annotated[
-        str, argument("What `roarbench export` wrote, or a folder of published results.", "FILE|FOLDER|URL")
+        str, declare_argument("What `roarbench export` wrote, or a folder of published results.", "FILE|FOLDER|URL")
     ],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
-    from roarbench.analysis.load import find_dropped, open_results
+    from roarbench.analysis.results_query import find_dropped, open_results
     from roarbench.report.import_summary import import_lines
-    from roarbench.store.results_folder import fetch_files
+    from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import import_results
 
     tell_store(store, err)
@@ -93,27 +103,29 @@ def import_(
 
 
 def reproduce(
-    key: Annotated[str, argument("Key of a stored run, or its first digits.")],
+    key: Annotated[str, declare_argument("Key of a stored run, or its first digits.")],
     store: StoreDir = STORE,
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
     reference: Annotated[
         list[str] | None,
-        option("Weights that the run explains or scores, if they came from a file. Repeatable.", "FILE", "none"),
+        declare_option(
+            "Weights that the run explains or scores, if they came from a file. Repeatable.", "FILE", "none"
+        ),
     ] = None,
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
-    from roarbench.analysis.load import open_results
-    from roarbench.execution.local_workers import workers_here
+    from roarbench.analysis.results_query import open_results
+    from roarbench.execution.local_workers import count_workers
     from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.store.layout import Workspace
     from roarbench.store.submissions import ReproductionOutcome
+    from roarbench.store.workspace import Workspace
 
-    request = RerunRequest(key, data, tuple(reference or ()), workers_here(workers), trust_network)
+    request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)
     with open_results(store, db, read_only=False) as results:
         if not trust:
             check_trust(results, key)

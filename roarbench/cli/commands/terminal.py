@@ -85,7 +85,7 @@ def check_width() -> None:
             raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
 
 
-def log_console() -> Console:
+def log_as_json_lines() -> Console:
     """Make this process write its log to standard error as JSON lines; return what takes the place of `err`."""
     from roarbench.execution.progress import LogConsole
 
@@ -113,26 +113,26 @@ def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: 
 
 
 def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None:
-    from roarbench.report.combined_table_formats import as_text, render_both
-    from roarbench.report.table_notes import advice
+    from roarbench.report.combined_table_formats import format_text, render_both
+    from roarbench.report.table_notes import suggest_diagnose
 
     if format != "text":
         print(render_both(shown, format, notes), file=out.file)
         return
-    out.print(as_text(shown, notes), crop=False)
-    if hint := advice(shown.roar) or advice(shown.own):
+    out.print(format_text(shown, notes), crop=False)
+    if hint := suggest_diagnose(shown.roar) or suggest_diagnose(shown.own):
         out.print(add_command(hint), soft_wrap=True)
 
 
 def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
     from roarbench.report import table_formats
-    from roarbench.report.table_notes import advice
+    from roarbench.report.table_notes import suggest_diagnose
 
-    hint = advice(shown)
+    hint = suggest_diagnose(shown)
     said = add_command(hint) if hint else ""
     if format != "text":
         print(table_formats.render(shown, format, said, notes), file=out.file)
         return
-    out.print(table_formats.as_text(shown, out.width, notes), crop=False)
+    out.print(table_formats.format_text(shown, out.width, notes), crop=False)
     if said and notes:
         out.print(said, soft_wrap=True)

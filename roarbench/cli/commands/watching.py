@@ -12,7 +12,7 @@ from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.suggested_commands import add_command
 
 if TYPE_CHECKING:
-    from roarbench.analysis.load import ResultsQuery
+    from roarbench.analysis.results_query import ResultsQuery
     from roarbench.analysis.suite_results import SuiteResults
     from roarbench.plan.suite import SuiteSpec
     from roarbench.store.results import ResultsStore
@@ -31,35 +31,35 @@ def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuer
 
 
 def _draw(glances: Iterator["Glance"]) -> None:
-    from roarbench.report.status import activity_view, status_lines
+    from roarbench.report.status import format_status_lines, render_activity
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in glances:
-            below = map(add_command, status_lines(status, suite_results.dropped))
-            live.update(activity_view(status, below), refresh=True)
+            below = map(add_command, format_status_lines(status, suite_results.dropped))
+            live.update(render_activity(status, below), refresh=True)
 
 
 def _tell(glances: Iterator["Glance"]) -> None:
-    from roarbench.report.status import activity_line
+    from roarbench.report.status import format_activity
 
     before = ""
     for _, status in glances:
-        if (line := activity_line(status)) != before:
+        if (line := format_activity(status)) != before:
             print(before := line, file=out.file, flush=True)
 
 
 def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
-    from roarbench.analysis.load import load_from
-    from roarbench.report.status import activity_record, status_record
+    from roarbench.analysis.results_query import load_from_open_store
+    from roarbench.report.status import count_status, measure_activity
 
     seen, suite_results = "", None
     while True:
         if suite_results is None or results.state() != seen:
-            seen, suite_results = results.state(), load_from(results, suite, query)
-        status = status_record(suite_results, results)
+            seen, suite_results = results.state(), load_from_open_store(results, suite, query)
+        status = count_status(suite_results, results)
         left = status["missing"] + status["running"]
-        activity = activity_record(suite_results, results, left, datetime.now(UTC))
+        activity = measure_activity(suite_results, results, left, datetime.now(UTC))
         yield suite_results, status | activity
         if not (left or activity["workers"]):
             return

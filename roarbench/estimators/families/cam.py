@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, Passes
-from roarbench.estimators.families.gradients import SPRINGENBERG, logit_gradients
+from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
 from roarbench.estimators.inputs import MapInput
 from roarbench.estimators.lazy_imports import F, Tensor, cam_layers, torch
 from roarbench.estimators.papers import Paper
@@ -62,7 +62,7 @@ def gradcam(inputs: MapInput) -> Tensor:
 def guided_gradcam(inputs: MapInput) -> Tensor:
     """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed; needs ReLUs."""
     try:
-        fine = logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
+        fine = compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
     except CallerError as error:
         seen = str(error).partition(";")[0].replace("guided backprop", "guided-gradcam")
         raise RunError(f"{seen}; leave it out") from error

@@ -11,7 +11,7 @@ _SMOOTH_SEED = SEED + 3  # apart from that of the random control
 
 def random(inputs: MapInput) -> Tensor:
     """Return uniform importance, fixed per image."""
-    return noise.random_importance(inputs.images, inputs.batch.ids, SEED)
+    return noise.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
 def random_smooth(inputs: MapInput) -> Tensor:
@@ -20,7 +20,7 @@ def random_smooth(inputs: MapInput) -> Tensor:
     With the width of the twins' blur it is another draw of `random-blurred`: an estimator can be held against the
     random map of its own smoothness.
     """
-    drawn = noise.random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
+    drawn = noise.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.value("width")))
 
 

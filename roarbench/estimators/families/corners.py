@@ -5,7 +5,7 @@ The explained network reads the class from its own corner alone, and each of its
 
 from functools import partial
 
-from roarbench import corners
+from roarbench import planted_corners
 from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.inputs import MapInput
 from roarbench.estimators.lazy_imports import Tensor, torch
@@ -15,14 +15,14 @@ def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
     """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
     from roarbench.estimators.randomness import RngStream, make_rng  # here: it imports NumPy
 
-    corner = corners.find_own_corner(inputs.batch.seed)
+    corner = planted_corners.find_corner_of_network(inputs.batch.seed)
     drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
     return _mark_corners(inputs.images, [corner + (number < next_on) for number in drawn])
 
 
 def every(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners, for every network the same."""
-    each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(corners.CORNERS)]
+    each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
     return torch.stack(each).amax(0)
 
 
@@ -30,7 +30,7 @@ def _mark_corners(images: Tensor, chosen: list[int]) -> Tensor:
     """Make maps with 1 in the patch of one corner of each image, and 0 elsewhere."""
     found = torch.zeros_like(images)
     for one, corner in zip(found, chosen, strict=True):
-        rows, columns = corners.place(corner % corners.CORNERS, images.shape[3])
+        rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])
         one[:, rows, columns] = 1
     return found
 

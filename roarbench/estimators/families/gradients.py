@@ -9,10 +9,10 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.errors import CallerError
-from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.baselines import make_baseline_images
 from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator
 from roarbench.estimators.inputs import PAPERS, Settings
-from roarbench.estimators.lazy_imports import Tensor, guided_backprop, nn, stem, torch
+from roarbench.estimators.lazy_imports import Tensor, affine_stem, guided_backprop, nn, torch
 from roarbench.estimators.papers import Paper
 from roarbench.estimators.parameters import Value
 
@@ -50,7 +50,7 @@ ADEBAYO = Paper("""@misc{adebayo2018local,
 Note = Callable[[Tensor], object]
 
 
-def base_maps(
+def compute_base_maps(
     model: nn.Module,
     images: Tensor,
     targets: Tensor,
@@ -63,26 +63,26 @@ def base_maps(
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points x0 + i/25
     (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline. The last
-    point is the image itself, so its gradient serves GRAD as well. A `Divided` network passes its stem once. `note` is
+    point is the image itself, so its gradient serves GRAD as well. A `SplitStem` passes its stem once. `note` is
     told the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
-        return logit_gradients(model, images, targets, rules, note)
-    parts = model if isinstance(model, stem.SplitStem) else stem.SplitStem(nn.Identity(), model)
+        return compute_logit_gradients(model, images, targets, rules, note)
+    parts = model if isinstance(model, affine_stem.SplitStem) else affine_stem.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = parts.stem(inputs)
-    end, start = outputs.detach(), baseline_images(settings.baseline, images, black)
+    end, start = outputs.detach(), make_baseline_images(settings.baseline, images, black)
     with torch.no_grad():
         begin = parts.stem(start)
-    maps = logit_gradients(parts.rest, end, targets, rules, note)
+    maps = compute_logit_gradients(parts.rest, end, targets, rules, note)
     total = maps["grad"].clone()
     for i in range(1, settings.steps):
         point = torch.lerp(begin, end, i / settings.steps)
-        total += logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
+        total += compute_logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
 
     def back(gradients: Tensor) -> Tensor:
         (found,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
@@ -92,7 +92,7 @@ def base_maps(
     return {base: along if base == "ig" else back(maps[base]) for base in bases}
 
 
-def logit_gradients(
+def compute_logit_gradients(
     model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = lambda logits: None
 ) -> dict[str, Tensor]:
     """Return gradients of the logit by the rules `grad` and `gb`, float (n, c, h, w), signed, after one forward pass.

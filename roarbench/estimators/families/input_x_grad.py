@@ -1,7 +1,7 @@
 """The image times the gradient."""
 
 from roarbench.estimators.estimator import Estimator, Passes
-from roarbench.estimators.families.gradients import logit_gradients
+from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.inputs import MapInput
 from roarbench.estimators.lazy_imports import Tensor
 from roarbench.estimators.papers import Paper
@@ -14,7 +14,7 @@ SHRIKUMAR = Paper("""@misc{shrikumar2016not,
 
 def input_x_grad(inputs: MapInput) -> Tensor:
     """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
-    return inputs.images * logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"grad"})["grad"]
+    return inputs.images * compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"grad"})["grad"]
 
 
 ESTIMATORS = (

@@ -4,7 +4,7 @@ import warnings
 
 from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.inputs import MapInput
-from roarbench.estimators.lazy_imports import Tensor, captum, lrp_rules, nn, tracing
+from roarbench.estimators.lazy_imports import Tensor, captum, lrp_rules, nn, traced_network
 from roarbench.estimators.papers import Paper
 
 BACH = Paper("""@article{bach2015pixelwise,
@@ -23,7 +23,7 @@ def lrp(map_input: MapInput) -> Tensor:
     ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
     2018). RunError where the network has a step that no rule is known for.
     """
-    model = tracing.trace_to_modules(map_input.model)
+    model = traced_network.trace_to_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):

@@ -14,7 +14,7 @@ ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     booktitle = {European Conference on Computer Vision}, year = {2014}, eprint = {1311.2901}}""")
 
 
-def squares(images: Tensor, patches: int) -> Tensor:
+def number_squares(images: Tensor, patches: int) -> Tensor:
     """Return for each pixel the number of its square, int64 (h, w): row by row, `patches` of them along a side.
 
     Where a side is shorter than that, each pixel is a square of its own.
@@ -60,7 +60,7 @@ def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Return the fall of the logit where one square of the grid is the baseline."""
     images, patches = inputs.images, inputs.estimator.whole("patches")
-    numbers = squares(images, patches)
+    numbers = number_squares(images, patches)
     gone = (numbers == square for square in range(count_squares(images, patches)))
     return sum(_falls(inputs, gone), images.new_zeros(()))
 

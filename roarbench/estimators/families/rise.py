@@ -21,15 +21,17 @@ def rise(inputs: MapInput) -> Tensor:
     images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
     for j in range(samples):
-        mask = rise_mask(images, inputs.estimator.whole("patches"), j)
+        mask = make_rise_mask(images, inputs.estimator.whole("patches"), j)
         probability = inputs.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
         total += probability[:, :, None, None] * mask / (0.5 * samples)
     return total
 
 
-def rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
+def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th mask of RISE over the images, (1, 1, h, w) in [0, 1]."""
-    cells, shift = noise.mask_cells(patches + 1, j, SEED)  # one more, so that a mask that is moved covers the image
+    cells, shift = noise.draw_mask_cells(
+        patches + 1, j, SEED
+    )  # one more, so that a mask that is moved covers the image
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels of a cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
     stretched = F.interpolate(grid, wide, mode="bilinear")

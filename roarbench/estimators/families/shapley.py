@@ -3,10 +3,10 @@
 import math
 
 from roarbench.errors import RunError
-from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.baselines import make_baseline_images
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, Passes
-from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, logit_gradients
-from roarbench.estimators.families.occlusion import count_squares, squares
+from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
+from roarbench.estimators.families.occlusion import count_squares, number_squares
 from roarbench.estimators.inputs import MapInput
 from roarbench.estimators.lazy_imports import Tensor, noise, torch
 from roarbench.estimators.papers import Paper
@@ -32,10 +32,10 @@ def gradient_shap(inputs: MapInput) -> Tensor:
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
     share, total = float(value("noise")), torch.zeros_like(images)
     for j in range(samples := inputs.estimator.whole("samples")):
-        copies = noise.noisy_copies(images, ids, j, SEED, share)
-        start = baseline_images(str(value("baseline")), copies, inputs.black)
-        points = torch.lerp(start, copies, noise.path_points(images, ids, j, SEED))
-        gradient = logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
+        copies = noise.make_noisy_copies(images, ids, j, SEED, share)
+        start = make_baseline_images(str(value("baseline")), copies, inputs.black)
+        points = torch.lerp(start, copies, noise.draw_path_points(images, ids, j, SEED))
+        gradient = compute_logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
         total += (copies - start) * gradient / samples
     return total
 
@@ -48,8 +48,8 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     at a time.)
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
-    numbers = squares(images, patches)
-    drawn = noise.coalitions(count_squares(images, patches), inputs.estimator.whole("samples"), SEED)
+    numbers = number_squares(images, patches)
+    drawn = noise.draw_coalitions(count_squares(images, patches), inputs.estimator.whole("samples"), SEED)
     members = torch.from_numpy(drawn).to(images.device)
     empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
     said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]

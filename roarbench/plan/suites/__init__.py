@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import EstimatorId, twin_id
+from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import benchmark, generated, paper, quick, tabular
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -120,4 +120,4 @@ def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterato
             like = estimator.default
             has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
         yield from (name,) if has else ()  # rows of masks need no Random beside them
-        yield from (twin_id(name, kind) for kind in dict.fromkeys(kinds))
+        yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

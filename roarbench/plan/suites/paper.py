@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split, Unit
 from roarbench.estimators.catalogue import PAPER
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.suite import Block, GivenNetwork, SuiteSpec
 from roarbench.plan.suites.quick import BEATEN, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
@@ -18,7 +18,7 @@ _ROWS = (*PAPER_CONTROLS, *PAPER)
 _TWINS = (
     "random-blurred",
     "random-redrawn",
-    *(twin_id(name, twin) for twin in ("blurred", "untrained", "other-target") for name in PAPER),
+    *(make_twin_id(name, twin) for twin in ("blurred", "untrained", "other-target") for name in PAPER),
 )
 
 

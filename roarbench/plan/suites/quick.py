@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -16,7 +16,7 @@ from roarbench.protocols.unretrained import LERF, MORF
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
-_TWINS = ("random-blurred", *(twin_id(name, "blurred") for name in EIGHT[2:]))
+_TWINS = ("random-blurred", *(make_twin_id(name, "blurred") for name in EIGHT[2:]))
 
 FIRST = SuiteSpec(
     name="quick",
@@ -74,7 +74,7 @@ def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
 _SEVEN_CONTROLS = (*CONTROLS, "deviation", "colour-deviation", "saturation-deviation", "linear-classifier")
 _WITH_TEMPLATE = (*_EIGHT_CONTROLS, "class-template")  # before it
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
-_UNTRAINED = Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
+_UNTRAINED = Block(MATCHED, tuple(make_twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
 _FIRST_MATCHED = replace(
     _SECOND,
     name="quick-matched",

@@ -15,14 +15,14 @@ from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
-from roarbench.stats.own_network import own_network_gain
-from roarbench.stats.own_network_board import Kept, network_board
+from roarbench.stats.own_network_board import Kept, compute_own_network_board
+from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.run_result import RunResult
 
 Grid = Sequence[Sequence[RunResult]]  # by map and network
 
 
-def own_network_board(
+def load_own_network_board(
     results: SuiteResults,
     protocol: Protocol,
     unit: Unit,
@@ -37,17 +37,21 @@ def own_network_board(
     if not results.suite.shared(protocol, unit)[1]:
         return None
     scores = _rows_of(results, protocol, unit, levels)
-    judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
+    judged = compute_own_network_board(
+        scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown
+    )
     return drop_verdicts(judged) if results.at_chance else judged
 
 
-def own_network_gains(results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap) -> dict[str, Sample]:
+def compute_own_network_gains(
+    results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
+) -> dict[str, Sample]:
     """Return the own-network gain of each complete row with its draws, which are paired."""
-    _, kept = kept_predictions(results, protocol, unit)
-    return {name: own_network_gain(each.answers, protocol.order, bootstrap).gain for name, each in kept.items()}
+    _, kept = load_kept_predictions(results, protocol, unit)
+    return {name: compute_own_network_gain(each.answers, protocol.order, bootstrap).gain for name, each in kept.items()}
 
 
-def kept_predictions(
+def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> tuple[tuple[float, ...], dict[str, Kept]]:
     """Return the levels above 0, and what networks keep under the maps of each row that is complete."""
@@ -55,7 +59,7 @@ def kept_predictions(
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
 
-def own_and_other_answers(
+def load_own_and_other_answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return what each network keeps at each level under its own map, and under the next network's; bool (images,)."""

@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.devices import device
+from roarbench.devices import choose_device
 from roarbench.enums import Split
 from roarbench.execution.jobs import (
     check_explained_weights,
     describe_computation,
+    exchange_rankings,
     find_removed,
-    hand_rankings,
     make_test_inputs,
 )
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.kernels.mask_smoothness import compute_smoothness
 from roarbench.kernels.scoring import Scored, count_scored_at_once, predict_each
-from roarbench.kernels.smoothness import smoothness
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.plan.suite import pair_of
 from roarbench.store.annotations import Kind
@@ -41,7 +41,7 @@ class ScoredTogether(NamedTuple):
     note: str = ""
 
 
-def score(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
+def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
     """Score references under the maps of one of them, an estimator's at some levels.
 
     An answer is correct where the reference that is scored predicts the class that the maps explain: the one that the
@@ -49,14 +49,14 @@ def score(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
     """
     first, row = runs[0], work.row_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
-    rankings = hand_rankings(work.images, first, work.rankings.open(row)) if row else None
+    rankings = exchange_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.explained_by(first)
     judges = {each: _judge(each, each.store.checksum()) for each in map(work.scored_by, runs)}
     results, remarks = list[RunResult](), dict[str, str]()
     for _, found in groupby(sorted(runs, key=_level), key=_level):
         start, level = time.perf_counter(), tuple(found)
         removed = find_removed(work.images, level[0], rankings)
-        smooth = None if removed is None else smoothness(removed, work.images.record.shape, first.cell.unit)
+        smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
         targets = explained.store.predictions(Split.TEST).targets
         kept = _predict(work, level, rankings, removed, judges) == targets
         seconds = (time.perf_counter() - start) / len(level)
@@ -83,7 +83,7 @@ def score(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
 @lru_cache(maxsize=_NETWORKS)
 def _judge(scored: ReferenceModel, weights: str) -> Scored:
     """Return a reference to score, on the device; read once in a process for one checksum `weights`."""
-    return Scored(scored.trained().to(device()), scored.norm)
+    return Scored(scored.trained().to(choose_device()), scored.norm)
 
 
 def _level(run: Run) -> float:

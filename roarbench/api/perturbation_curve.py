@@ -8,22 +8,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.api.inputs import check_labels, images_of, labels_of
-from roarbench.api.primitives import samples
+from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.primitives import bootstrap_means
 from roarbench.api.removal import (
     Removal,
-    batches,
     check_model,
+    compute_logits,
     make_replacer,
     mark_removed,
     rank_maps,
-    score,
     set_evaluation_mode,
+    split_into_batches,
 )
 from roarbench.enums import PAPER_LEVELS
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
-from roarbench.stats.curves import area_weights
+from roarbench.stats.curves import compute_area_weights
 
 if TYPE_CHECKING:
     import pandas
@@ -86,8 +86,8 @@ def perturbation_curve(
     Raises:
         CallerError: These do not fit together, or the network's logits depend on more than the image.
     """
-    pixels = images_of(images)
-    classes = labels_of(labels, len(pixels))
+    pixels = read_images(images)
+    classes = read_labels(labels, len(pixels))
     removal, replace = Removal.read(order, levels), make_replacer(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, seed)
@@ -95,7 +95,10 @@ def perturbation_curve(
     with set_evaluation_mode([model]):
         network = check_model(model, pixels)
         logits = torch.stack(
-            [torch.cat([score(network, replace(part, mask[part])) for part in batches(pixels)]) for mask in removed]
+            [
+                torch.cat([compute_logits(network, replace(part, mask[part])) for part in split_into_batches(pixels)])
+                for mask in removed
+            ]
         )
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():
@@ -104,6 +107,6 @@ def perturbation_curve(
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
-    rows = np.vstack([correct, np.asarray(area_weights(steps)) @ correct])  # the last one's mean is the area
-    *found, area = (estimate(one, Bootstrap().confidence) for one in samples(rows, Bootstrap()))
+    rows = np.vstack([correct, np.asarray(compute_area_weights(steps)) @ correct])  # the last one's mean is the area
+    *found, area = (estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(found), tuple(probability.tolist()), area)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench import corners
+from roarbench import planted_corners
 from roarbench.estimators.inputs import Batch
 from roarbench.kernels.augment import augment
 from roarbench.plan.recipe import Augmentation
@@ -18,12 +18,12 @@ PLACES = [(slice(0, 4), slice(0, 4)), (slice(0, 4), slice(28, 32)), (slice(28, 3
 
 def stamped(n=40):
     labels = np.arange(n) % 10
-    return corners.stamp(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
+    return planted_corners.stamp_patterns(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
 
 
 def test_every_corner_names_the_class_and_nothing_else_changes():
     images, labels = stamped()
-    patterns = corners.patterns(10, SIZE)
+    patterns = planted_corners.draw_class_patterns(10, SIZE)
     assert len(np.unique(patterns.reshape(10, -1), axis=0)) == 10
     for rows, columns in PLACES:
         assert (images[:, :, rows, columns] == patterns[labels]).all()

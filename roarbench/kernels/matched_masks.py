@@ -39,7 +39,7 @@ def _pool(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
     return np.asarray(np.nanmean(squares, axis=(2, 4)))
 
 
-def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
+def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
     """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
 
     Equal features share a stratum, so some strata may be larger than others, or empty. Numbers are uint8 (n, d) each,

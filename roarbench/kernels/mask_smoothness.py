@@ -12,7 +12,7 @@ from roarbench.enums import Unit
 _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the processor's cache
 
 
-def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
+def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
     """Return the mean number of removed neighbours of a removed feature, divided by that of Random's features.
 
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are

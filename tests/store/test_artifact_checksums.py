@@ -9,10 +9,10 @@ from sqlalchemy import delete, insert, select
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.store.checksums import Artifact, Checksums, RecordedChecksum
-from roarbench.store.layout import Workspace
+from roarbench.store.artifact_checksums import Artifact, Checksums, RecordedChecksum
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.schema import checksums, imports, leases
+from roarbench.store.workspace import Workspace
 from tests.helpers.store_rows import make_result, make_run
 
 RUNS = [replace(make_run(seed), network="c" * 32) for seed in range(2)]
@@ -66,7 +66,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     first.check(lacking)
     first.note([REFERENCE])
     assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
-    monkeypatch.setattr("roarbench.store.checksums.SILENCE", timedelta())
+    monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
     store.claim([LeaseRequest(("c" * 32,))], Owner.here(), 1)
     with refused:
         second.check([RANKING])
@@ -112,5 +112,5 @@ def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, 
     (tmp_path / ".identity").write_text("of the first")
     listed, exists = [], Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
-    monkeypatch.setattr(files, "look_anew", lambda *folders: listed.extend(folders))
+    monkeypatch.setattr(files, "refresh_folders", lambda *folders: listed.extend(folders))
     assert Workspace(tmp_path).identity == "of the first"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from roarbench.api.suites import Suite, default_store
+from roarbench.api.suites import Suite, find_default_store
 from roarbench.errors import CallerError, EmptyStore, UnknownName, make_missing_file_error
 from roarbench.plan.selection import find_unit, set_fill_and_unit
 from roarbench.plan.suite import SuiteSpec as Plan
@@ -40,7 +40,7 @@ def load_suite(
     Raises:
         CallerError: There is no such suite, or the file describes none.
     """
-    folder = default_store() if store is None else Path(store)
+    folder = find_default_store() if store is None else Path(store)
     weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
     named, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
@@ -85,7 +85,7 @@ def _no_suite_file(path: Path) -> CallerError:
 
 
 def _find_kept(store: Path, db: str) -> list[Plan]:
-    from roarbench.analysis.load import open_results
+    from roarbench.analysis.results_query import open_results
     from roarbench.store.stored_suites import read_suites
 
     try:

@@ -3,7 +3,7 @@
 from torch import nn
 
 from roarbench.errors import CallerError
-from roarbench.models.torchvision_models import torchvision_models
+from roarbench.models.torchvision_models import import_torchvision_models
 
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # of the transformer
 _SIDE = 8  # patches of the transformer along a side at most
@@ -23,7 +23,7 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
             f"vit-quick cannot cut {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
         )
     patch = size // side
-    model: nn.Module = torchvision_models().VisionTransformer(
+    model: nn.Module = import_torchvision_models().VisionTransformer(
         image_size=size,
         patch_size=patch,
         num_layers=_DEPTH,
@@ -44,7 +44,7 @@ def small_convnext(classes: int, channels: int, size: int) -> nn.Module:
 
     Below 32 pixels on patches of 2.
     """
-    convnext = torchvision_models().convnext
+    convnext = import_torchvision_models().convnext
     block = convnext.CNBlockConfig
     stages = [block(16, 32, 1), block(32, 64, 2), block(64, None, 1)]
     model: nn.Module = convnext.ConvNeXt(stages, stochastic_depth_prob=0.0, layer_scale=1.0, num_classes=classes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
-from roarbench.analysis.own_network import own_network_board
+from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
@@ -137,7 +137,7 @@ class Evidence:
     ) -> Board | None:
         """Return the board of these rows, at these levels or all; None where the suite does not have the protocol."""
         if protocol.by_networks:
-            return own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
+            return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
         if scores is None:
             return None

@@ -19,16 +19,16 @@ from typing import Any
 from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import sha256, write_whole
+from roarbench.files import compute_sha256, write_whole
 from roarbench.identity import check_record, record
 from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, reference_points
+from roarbench.plan.run_keys import build_run, list_reference_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult
 from roarbench.store.transfer import read_results
-from roarbench.text import FORMULA, one_line
+from roarbench.text import FORMULA, fit_on_one_line
 
 INDEX = "index.json"
 _FORMAT = 1
@@ -87,13 +87,15 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     names = [file.path for file in files]
     for name in names:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
-            raise StoreError(f"{INDEX} names '{one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, once")
+            raise StoreError(f"{INDEX} names '{fit_on_one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, once")
     for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
         name = there.relative_to(folder).as_posix()
         if there.is_symlink():
-            raise StoreError(f"{one_line(name, 80)} is a link; a folder of results has only plain files")
+            raise StoreError(f"{fit_on_one_line(name, 80)} is a link; a folder of results has only plain files")
         if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
-            raise StoreError(f"{one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry")
+            raise StoreError(
+                f"{fit_on_one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry"
+            )
     return files
 
 
@@ -113,14 +115,17 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
         for file in files:
             check_record(file)
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        raise StoreError(f"{path} is not an index of results: {one_line(str(error), 200)}") from None
+        raise StoreError(f"{path} is not an index of results: {fit_on_one_line(str(error), 200)}") from None
     return files
 
 
 def add_file(folder: Path, path: str, rows: int, about: str) -> None:
     """Add a file, which lies in the folder already, to its index."""
     index = folder / INDEX
-    files = [*(_entries(index) if index.exists() else ()), PublishedFile(path, sha256(folder / path), rows, about)]
+    files = [
+        *(_entries(index) if index.exists() else ()),
+        PublishedFile(path, compute_sha256(folder / path), rows, about),
+    ]
     listed = [record(each) for each in sorted(files, key=lambda each: each.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
     write_whole(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
@@ -132,7 +137,7 @@ def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{file.path} is in {INDEX} and not in the folder")
     if path.stat().st_size > _FILE_BYTES:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected {_FILE_BYTES:,} at most")
-    if (seen := sha256(path)) != file.sha256:
+    if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, {INDEX} says {file.sha256[:12]}…")
     results = list(read_results(path))
     if len(results) != file.rows:
@@ -152,7 +157,7 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
-        return f"'{one_line(odd, 40)}' would be computed by a spreadsheet"
+        return f"'{fit_on_one_line(odd, 40)}' would be computed by a spreadsheet"
     if run.limit:
         return f"it is of a small version (--max-images {run.limit}); publish whole ones"
     own_suite = replace(suite, replication=run.seed // REPLICATION)
@@ -166,7 +171,7 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
 @cache
 def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return what the runs of a suite are, whichever estimators it names."""
-    return frozenset(map(_settings, (*expand_points(suite), *reference_points(suite))))
+    return frozenset(map(_settings, (*expand_points(suite), *list_reference_points(suite))))
 
 
 def _settings(point: Point) -> tuple[object, ...]:
@@ -210,5 +215,5 @@ def _download(address: str, path: Path) -> Path:
             raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the file")
         path.write_bytes(content)
     except (OSError, ValueError, HTTPException) as error:
-        raise StoreError(f"cannot fetch {address}: {one_line(str(error), 200)}") from None
+        raise StoreError(f"cannot fetch {address}: {fit_on_one_line(str(error), 200)}") from None
     return path

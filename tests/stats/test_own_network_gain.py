@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.enums import Order
 from roarbench.stats.bootstrap import Bootstrap, estimate
-from roarbench.stats.own_network import own_network_gain, own_network_verdicts, predict_again
+from roarbench.stats.own_network_gain import compute_own_network_gain, judge_own_network_gains, predict_replication
 
 FEW = Bootstrap(resamples=400)
 
@@ -37,16 +37,16 @@ def slow_gain(kept: np.ndarray) -> float:
 def test_one_image_by_hand() -> None:
     kept = np.ones((3, 3, 1, 1), dtype=bool)
     kept[0, 0] = False  # map 0 misleads network 0 alone: +50 in both of its pairs, 0 in the third
-    found = own_network_gain(kept, Order.MORF, FEW)
+    found = compute_own_network_gain(kept, Order.MORF, FEW)
     assert found.pairs.tolist() == [[0, 50, 50], [50, 0, 0], [50, 0, 0]]
     assert isclose(found.gain.value, 100 / 3)
-    assert isclose(own_network_gain(kept, Order.LERF, FEW).gain.value, -100 / 3)
+    assert isclose(compute_own_network_gain(kept, Order.LERF, FEW).gain.value, -100 / 3)
 
 
 @pytest.mark.parametrize("networks", [3, 5])
 def test_gain_is_the_definition(networks: int) -> None:
     kept = answers(networks)
-    found = own_network_gain(kept, Order.MORF, FEW)
+    found = compute_own_network_gain(kept, Order.MORF, FEW)
     assert isclose(found.gain.value, slow_gain(kept), abs_tol=1e-9)
     for level, sample in enumerate(found.levels):
         assert isclose(sample.value, slow_gain(kept[:, :, level : level + 1]), abs_tol=1e-9)
@@ -58,7 +58,7 @@ def test_gain_is_the_definition(networks: int) -> None:
 @pytest.mark.parametrize("networks", [3, 4])
 def test_maps_that_ignore_the_network_score_exactly_0(networks: int) -> None:
     one_map = np.random.default_rng(0).random((1, networks, 3, 50)) < np.linspace(0.2, 0.9, networks)[:, None, None]
-    found = own_network_gain(np.repeat(one_map, networks, axis=0), Order.MORF, FEW)
+    found = compute_own_network_gain(np.repeat(one_map, networks, axis=0), Order.MORF, FEW)
     assert found.gain.value == 0
     assert not found.gain.draws.any()
     assert not found.pairs.any()
@@ -70,12 +70,12 @@ def test_harm_to_every_network_and_fragility_cancel() -> None:
     harmful[1] = False  # map 1 misleads all networks
     fragile[:, 2] = False  # network 2 always fails
     for changed in (harmful, fragile):
-        assert abs(own_network_gain(changed, Order.MORF, FEW).gain.value) < 3
+        assert abs(compute_own_network_gain(changed, Order.MORF, FEW).gain.value) < 3
 
 
 def test_network_part_of_the_draws_is_the_jackknife() -> None:
     kept = np.repeat(answers(5, images=1, levels=1), 50, axis=3)  # equal images: networks alone vary
-    whole = own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
+    whole = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
     rest = [[j for j in range(5) if j != i] for i in range(5)]
     without = np.array([slow_gain(kept[np.ix_(some, some)]) for some in rest])
     jackknife = np.sqrt(4 / 5 * ((without - slow_gain(kept)) ** 2).sum())
@@ -86,7 +86,7 @@ def test_network_part_of_the_draws_is_the_jackknife() -> None:
 def test_image_part_of_the_draws_is_the_standard_error() -> None:
     kept = np.ones((3, 3, 1, 400), dtype=bool)
     kept[[0, 1, 2], [0, 1, 2], :, ::2] = False  # every pair says +100 on half of the images and 0 on the others
-    found = own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
+    found = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
     assert isclose(float(found.gain.draws.std()), 50 / 20, rel_tol=0.03)
 
 
@@ -95,12 +95,12 @@ def test_permutation_test_counts_assignments() -> None:
     share = kept.mean((2, 3))
     sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
     expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
-    assert own_network_gain(kept, Order.MORF, FEW).permutation == expected == 1 / 24
-    assert own_network_gain(kept[:3, :3], Order.MORF, FEW).permutation is None
+    assert compute_own_network_gain(kept, Order.MORF, FEW).permutation == expected == 1 / 24
+    assert compute_own_network_gain(kept[:3, :3], Order.MORF, FEW).permutation is None
 
 
 def test_many_networks_are_tested_by_random_assignments() -> None:
-    found = own_network_gain(answers(9, images=20, own=0.6), Order.MORF, FEW)
+    found = compute_own_network_gain(answers(9, images=20, own=0.6), Order.MORF, FEW)
     assert found.permutation is not None
     assert 0 < found.permutation < 0.001
 
@@ -108,21 +108,21 @@ def test_many_networks_are_tested_by_random_assignments() -> None:
 def test_draws_are_paired_between_estimators() -> None:
     one, two = answers(4, own=0.3), answers(4, own=0.3)
     two[..., 0] = True
-    first, second = (own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
+    first, second = (compute_own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
     assert first.minus(second).draws.std() < 0.5 * first.draws.std()
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])
 def test_refuses_other_shapes(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="maps = networks >= 3"):
-        own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
+        compute_own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
 
 
 def test_verdicts_name_the_side_of_0() -> None:
     kept = answers(5, images=300, own=0.4)
-    above, below = (own_network_gain(kept, order, FEW).gain for order in (Order.MORF, Order.LERF))
-    unclear = own_network_gain(answers(5, images=300, own=0), Order.MORF, FEW).gain
-    found = own_network_verdicts({"a": above, "b": below, "c": unclear, "d": None})
+    above, below = (compute_own_network_gain(kept, order, FEW).gain for order in (Order.MORF, Order.LERF))
+    unclear = compute_own_network_gain(answers(5, images=300, own=0), Order.MORF, FEW).gain
+    found = judge_own_network_gains({"a": above, "b": below, "c": unclear, "d": None})
     assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
 
 
@@ -132,9 +132,9 @@ def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted
     chance, inside = np.random.default_rng(networks), []
     for _ in range(250):
         one, other = (varied_answers(chance, networks) for _ in range(2))
-        gain = own_network_gain(one, Order.MORF, FEW).gain
-        again = own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
-        ranges = [estimate(each, 0.95) for each in (gain, predict_again(gain))]
+        gain = compute_own_network_gain(one, Order.MORF, FEW).gain
+        again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
+        ranges = [estimate(each, 0.95) for each in (gain, predict_replication(gain))]
         inside.append([each.low <= again <= each.high for each in ranges])
     alone, predicted = np.mean(inside, 0)
     assert alone < 0.91

@@ -11,24 +11,24 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
-from roarbench.api.inputs import images_of
+from roarbench.api.inputs import read_images
 from roarbench.api.removal import (
     Removal,
-    batches,
     check_model,
+    compute_logits,
     fill_of,
-    ids_of,
-    networks_of,
-    score,
+    hash_images,
+    list_networks,
     set_evaluation_mode,
+    split_into_batches,
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
-from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
-from roarbench.stats.own_network import own_network_gain as gain_of
-from roarbench.text import interval
+from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, judge_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gain as gain_of
+from roarbench.text import format_interval
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +87,7 @@ class OwnNetworkTable(GainTable):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the rows of the table as text, headings first."""
-        rows = ((name, interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
+        rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
         return [("estimator", "gain [95 %]", "verdict"), *rows]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:
@@ -127,7 +127,7 @@ def own_network_gain(
     Raises:
         CallerError: These do not fit together, or the networks put no image into one class.
     """
-    pixels, models = images_of(images), networks_of(networks)
+    pixels, models = read_images(images), list_networks(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
@@ -140,29 +140,29 @@ def own_network_gain(
     counts = np.zeros(len(pixels), np.bool_)
     counts[agreed.numpy()] = True
     answers = {name: None if same[name] else kept[name] for name in kept}
-    return own_network_table(answers, len(models), counts, removal)
+    return compute_own_network_table(answers, len(models), counts, removal)
 
 
-def own_network_table(
+def compute_own_network_table(
     kept: Mapping[str, NDArray[np.bool_] | None], networks: int, agreed: NDArray[np.bool_], removal: Removal
 ) -> OwnNetworkTable:
     """Turn what networks keep under each other's maps into gains and verdicts.
 
     Args:
-        kept: By name, as `cross_scores` returns; None where the removal masks are the same for every network.
+        kept: By name, as `score_under_all_masks` returns; None where the removal masks are the same for every network.
         networks: How many there are.
         agreed: bool (n,), which images count.
         removal: Of which features.
     """
     gains = {name: None if one is None else gain_of(one, removal.order, Bootstrap()) for name, one in kept.items()}
-    verdicts = own_network_verdicts({name: found and found.gain for name, found in gains.items()})
+    verdicts = judge_own_network_gains({name: found and found.gain for name, found in gains.items()})
     images, of = int(agreed.sum()), len(agreed)
     return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
 
 
 def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers of the images that all networks put into one class, and those classes."""
-    logits = [score(model, pixels) for model in models]
+    logits = [compute_logits(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
     predicted = torch.stack([one.argmax(1) for one in logits])
@@ -192,19 +192,19 @@ def _answers(
     count = len(models)
     kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers.names}
     same = dict.fromkeys(explainers.names, True)
-    for part in batches(pixels[agreed]):
+    for part in split_into_batches(pixels[agreed]):
         rows, classes, images = agreed[part], targets[part], pixels[agreed[part]]
-        ids = ids_of(images)
+        ids = hash_images(images)
         asked = [Explained(one, model, images, classes, rows, ids) for one, model in enumerate(models)]
         ranked = [explainers.rank(each, removal.unit) for each in asked]
         for name in explainers.names:
             masks = [removal.masks(each[name], images.shape) for each in ranked]
-            kept[name][..., part] = cross_scores(models, masks, images, classes, fill)
-            same[name] &= are_equal(masks)
+            kept[name][..., part] = score_under_all_masks(models, masks, images, classes, fill)
+            same[name] &= are_masks_equal(masks)
     return kept, same
 
 
-def cross_scores(
+def score_under_all_masks(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
 ) -> NDArray[np.bool_]:
     """Say whether networks still predict the classes under the masks of each network's map at each level.
@@ -212,12 +212,14 @@ def cross_scores(
     Returns:
         bool (maps, networks, levels, images).
     """
-    once = masks[:1] if are_equal(masks) else masks
+    once = masks[:1] if are_masks_equal(masks) else masks
     left = [[degrade(images, mask, fill) for mask in own] for own in once]
-    kept = [[[(score(model, one).argmax(1) == classes).numpy() for one in own] for model in models] for own in left]
+    kept = [
+        [[(compute_logits(model, one).argmax(1) == classes).numpy() for one in own] for model in models] for own in left
+    ]
     return np.array(kept if len(once) == len(masks) else kept * len(masks))
 
 
-def are_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
+def are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
     """Say whether the masks of all networks are the same."""
     return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.consistency import Dropped
-from roarbench.analysis.data_versions import image_notes
+from roarbench.analysis.data_versions import list_image_notes
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
@@ -19,13 +19,13 @@ from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
 from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.points import Point
-from roarbench.plan.run_keys import keys_of
+from roarbench.plan.run_keys import list_keys
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import set_explained_weights
 from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_sources import ImageNote, source_fingerprint
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.image_sources import ImageNote, hash_source
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import list_suites
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
@@ -39,7 +39,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         StoreError: It cannot be used.
     """
     try:
-        return ResultsStore.open(db or default_url(store), read_only=read_only)
+        return ResultsStore.open(db or find_default_url(store), read_only=read_only)
     except EmptyStore as error:
         raise EmptyStore(str(error), "--suite", suite) from None
 
@@ -56,15 +56,15 @@ class ResultsQuery(NamedTuple):
     references: tuple[str, ...] = ()
 
 
-def load_suite(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
+def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load what a store has of a suite; StoreError for no store, CallerError for images or references unknown to it."""
     with open_results(query.store, query.db, suite=suite.called) as results:
-        return load_from(results, suite, query)
+        return load_from_open_store(results, suite, query)
 
 
-def load_from(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Return what an open store has of a suite; raises as `load_suite` does."""
-    notes = image_notes(results, query.store, suite.dataset)
+def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
+    """Return what an open store has of a suite; raises as `load_suite_results` does."""
+    notes = list_image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _images(suite, query, notes, results) if query.data else None
@@ -110,11 +110,11 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
     from roarbench.datasets.locations import describe_source
 
     dataset = suite.dataset_record
-    files = source_fingerprint(record(dataset.anywhere), describe_source(dataset, Path(folder)))
+    files = hash_source(record(dataset.anywhere), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 
 
-def load_if_any(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
+def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
     """Return what `run` would find done, nothing without a store.
 
     `data` are its images: the suite's own if None. Of a folder that is still to be decoded, where it is empty, those of
@@ -122,7 +122,7 @@ def load_if_any(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> Suit
     """
     try:
         with open_results(query.store, query.db, suite=suite.called) as results:
-            notes = image_notes(results, query.store, suite.dataset)
+            notes = list_image_notes(results, query.store, suite.dataset)
             if data == "":
                 alike = _list_fingerprints(suite, query.data, [note for note in notes if note.limit == query.limit])
                 data = alike[-1] if alike else ""
@@ -156,7 +156,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
         return (titles.index(other.title) > here) == (other.name == suite.name)
 
     keys = cache(
-        lambda other: keys_of(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
+        lambda other: list_keys(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
     )
     return any(
         more or (own and instead(other)) for other in kin if (more := _more(keys(other), own, results)) is not None
@@ -189,7 +189,7 @@ def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> 
     suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
-        notes = image_notes(results, folder, suite.dataset)
+        notes = list_image_notes(results, folder, suite.dataset)
         for suite_results in collect_all(add_stored_submissions(suite, results), results, notes):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_shared_runs(suite_results, results):

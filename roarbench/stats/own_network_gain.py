@@ -50,7 +50,7 @@ class OwnNetworkTest(NamedTuple):
         return cls(_WORDS[verdict], permutation)
 
 
-def own_network_verdicts(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
+def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
     """Judge the gains of a table's rows; None stands for masks that are the same for every network.
 
     Each row is tested against 0, at a false discovery rate of 5 % over all rows that are tested (`verdicts.compare`).
@@ -70,7 +70,7 @@ class OwnNetworkGain(NamedTuple):
     permutation: float | None
 
 
-def own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
+def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
     """Compute the own-network gain with draws that repeat the choice of networks and of images.
 
     Draws of one bootstrap are paired: gains of several estimators on the same networks and images can be compared.
@@ -86,7 +86,7 @@ def own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap
     """
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
-    by_pair = interactions(kept, order)
+    by_pair = compute_interactions(kept, order)
     draws = _draws(by_pair, bootstrap)
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
@@ -96,7 +96,7 @@ def own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap
     return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), bootstrap.seed))
 
 
-def interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
+def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
     answers = kept.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(kept), 1)
@@ -121,7 +121,7 @@ def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
     return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
 
 
-def predict_again(gain: Sample) -> Sample:
+def predict_replication(gain: Sample) -> Sample:
     """Draw where the gain of a replication may lie: as many other networks, and other images.
 
     Both experiments have their own networks and images, so the variance is twice that of one gain; the variance of the

@@ -33,7 +33,7 @@ class NetworkCost(NamedTuple):
 
 
 @cache
-def network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
+def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
     """Count a network; convolutions, linear layers and attention are what counts, the rest is below 1 %."""
     model = build(name, classes, channels, size, torch.Generator(), source).eval()
     image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation

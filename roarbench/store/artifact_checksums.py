@@ -12,9 +12,9 @@ from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, find_present, insert_new, select_matching
-from roarbench.store.layout import Workspace
-from roarbench.store.leases import SILENCE, clock, read_leases
+from roarbench.store.leases import SILENCE, read_database_clock, read_leases
 from roarbench.store.schema import checksums, imports, results
+from roarbench.store.workspace import Workspace
 
 
 class Artifact(NamedTuple):
@@ -71,14 +71,20 @@ class Checksums:
         def work(connection: Connection) -> None:
             new = [each for each in sorted(made.values()) if each.checksum or not made_here]
             rows = [{"key": each.key, "what": each.what, "checksum": each.checksum} for each in new]
-            insert_new(connection, checksums, rows, {**here, "created": clock(connection)})
-            held = select(checksums, clock(connection).label("now")).order_by(checksums.c.key).with_for_update()
+            insert_new(connection, checksums, rows, {**here, "created": read_database_clock(connection)})
+            held = (
+                select(checksums, read_database_clock(connection).label("now"))
+                .order_by(checksums.c.key)
+                .with_for_update()
+            )
             there = {row.key: row for row in select_matching(connection, held, checksums.c.key, made)}
             for row, each in ((there[key], each) for key, each in made.items() if key in there):
                 own = row.folder == here["folder"]
                 if _may_change(connection, row, each, own, made_here):
                     mine = update(checksums).where(checksums.c.key == row.key)
-                    connection.execute(mine.values(**here, checksum=each.checksum, created=clock(connection)))
+                    connection.execute(
+                        mine.values(**here, checksum=each.checksum, created=read_database_clock(connection))
+                    )
                 else:
                     self._compare(row, each, own)
             self._hear(connection, noted)

@@ -12,7 +12,7 @@ from torch import nn
 from roarbench.errors import CallerError, UnknownName
 from roarbench.models import MODELS
 from roarbench.models.outputs import return_logits
-from roarbench.models.torchvision_models import torchvision_models
+from roarbench.models.torchvision_models import import_torchvision_models
 from roarbench.workers.stopping import forbid_exit
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
@@ -36,7 +36,7 @@ def make(name: str, source: str, classes: int, channels: int, size: int) -> nn.M
 
 
 def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    models = torchvision_models()
+    models = import_torchvision_models()
     known = models.list_models(module=models)
     if name not in known:
         raise UnknownName("network of torchvision", name, known)

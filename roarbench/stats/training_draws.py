@@ -6,9 +6,9 @@ from functools import lru_cache
 import numpy as np
 
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, digest_of
-from roarbench.stats.reference_variance import PRIORS, ReferenceCurve, References, curves_of
-from roarbench.stats.variance_components import Spread, Trainings, can_vary
+from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_answers
+from roarbench.stats.reference_variance import PRIORS, ReferenceCurve, References, compute_reference_curves
+from roarbench.stats.variance_components import Spread, Trainings, has_variance
 
 # streams of chance, so that none depends on how much another one draws; 0 is that of the images
 _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
@@ -28,7 +28,7 @@ def draw_training_noise(scores: Correctness, bootstrap: Bootstrap, spread: Sprea
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
     references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
-        if not can_vary(bits):
+        if not has_variance(bits):
             continue
         if references and point in scores.references:
             true[column], whole[column] = references.cell(point)
@@ -62,7 +62,7 @@ class _TrainingDraws:
         The stream hangs on the cell's bits: the same training under two names gets the same deviation, other cells get
         their own, and no draw depends on which other rows are shown.
         """
-        generator = _generator(self.bootstrap, _CELL, digest_of(bits))
+        generator = _generator(self.bootstrap, _CELL, hash_answers(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
         return self.true * mean, self.whole * mean
 
@@ -94,7 +94,7 @@ class _ReferenceDraws:
         if spread.own_freedom:
             self.own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
-        self.rows = curves_of(scores)
+        self.rows = compute_reference_curves(scores)
         self._sizes = lru_cache(1)(self._draw_sizes)  # those of a row serve all its levels
         self._normal = lru_cache(2 * len(scores.networks))(self._draw)
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)  # those that rows share serve them all

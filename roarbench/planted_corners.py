@@ -21,12 +21,12 @@ _DARK, _BRIGHT = 32, 224
 _SEED = 0
 
 
-def find_own_corner(seed: int) -> int:
+def find_corner_of_network(seed: int) -> int:
     """Return the corner that names the true class to the network of this seed; seeds of references are even."""
     return seed // 2 % CORNERS
 
 
-def patterns(classes: int, size: int) -> NDArray[np.uint8]:
+def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern for each class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
     import numpy as np  # here, since lists of estimators are read without it
 
@@ -35,16 +35,16 @@ def patterns(classes: int, size: int) -> NDArray[np.uint8]:
     return np.where(bright, _BRIGHT, _DARK).astype(np.uint8)[:, :, blocks[:, None], blocks]
 
 
-def place(corner: int, size: int) -> tuple[slice, slice]:
+def locate_patch(corner: int, size: int) -> tuple[slice, slice]:
     """Return rows and columns of a corner's patch in images of `size` pixels a side."""
     first, last = slice(None, size // SHARE), slice(size - size // SHARE, None)
     return (last if corner // 2 else first), (last if corner % 2 else first)
 
 
-def stamp(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
+def stamp_patterns(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
     """Put the pattern of its label into every corner of each image, uint8 (n, 3, h, w); the input stays as it is."""
     stamped = pixels.copy()
     for corner in range(CORNERS):
-        rows, columns = place(corner, pixels.shape[3])
-        stamped[:, :, rows, columns] = patterns(classes, pixels.shape[3])[labels]
+        rows, columns = locate_patch(corner, pixels.shape[3])
+        stamped[:, :, rows, columns] = draw_class_patterns(classes, pixels.shape[3])[labels]
     return stamped

@@ -34,7 +34,7 @@ class Agreement(NamedTuple):
     opposed: int | None  # those of them that the protocols order differently
 
 
-def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
+def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
     """Return Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
 
     The interval is not read off the draws: noise only ever lowers tau, in each draw once more than in the data, so
@@ -139,7 +139,7 @@ class Replication:
         return self.inside / self.gains if self.gains else None
 
 
-def replication(one: Board, other: Board) -> Replication:
+def compare_boards(one: Board, other: Board) -> Replication:
     """Compare boards of disjoint references and seeds; ValueError for other protocols, levels or numbers of images.
 
     Of own-network gain the images are those that the networks put into one class, other ones on each board.
