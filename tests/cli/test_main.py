@@ -100,8 +100,8 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
         assert (answer.code, "with 4 workers" in answer.out) == (0, True)
         assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
-    part = record(call, "plan", "--suite", "quick@2", "--protocol", "specific", "--store", tmp_path / "none")
-    assert part["runs"] == 3 * (1 + 2 * 3 * 8)  # networks; untouched images; both maps, levels, rows
+    part = record(call, "plan", "--suite", "quick@2", "--protocol", "augmented", "--store", tmp_path / "none")
+    assert part["runs"] == 3 * (1 + 3 * 8)  # networks; untouched images; levels, rows
     assert part["work"]["trainings"] == 3 + 3  # references and common networks
 
 

@@ -108,7 +108,7 @@ def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_ch
 
 def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     view = views["quick-v2"]
-    assert [protocol.name for protocol in view.protocols[:2]] == ["specific", "roar"]
+    assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
     places = {row.id: row.place for row in view.board_of(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
     assert view.board.roar_from == "quick v2" and not view.board_of(ROAR).roar_from
@@ -148,7 +148,6 @@ COUNTED = {
     "roar": ("wrong answers", ""),
     "kar": ("right answers", ""),
     "matched": (OTHER, OWN),
-    "specific-lerf": (OWN, OTHER),
     "augmented": ("right with Random’s mask alone", OWN),
 }
 

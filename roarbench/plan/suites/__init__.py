@@ -16,7 +16,7 @@ from roarbench.protocols.roar import ROAR
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED),
-    *(*quick.LATER, *paper.SUITES, *tabular.FIRST, *tabular.LATER),
+    *(*quick.LATER, *paper.SUITES, *tabular.SUITES),
     *benchmark.SUITES,
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}

@@ -46,7 +46,7 @@ def _images(name: str, dataset: str, recipe: str, levels: tuple[float, ...], cha
 
 def _table(name: str) -> SuiteSpec:
     """Return the suite of a table: the rows of the suite of its data, by as many references as images have."""
-    suite = {each.name: each for each in tabular.LATER}[name]
+    suite = {each.name: each for each in tabular.SUITES}[name]
     rows = next(block.estimators for block in suite.blocks if block.protocol is ROAR)
     against = next(block.estimators for block in suite.blocks if block.protocol is MATCHED)
     return replace(

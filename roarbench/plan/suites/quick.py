@@ -11,7 +11,6 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
@@ -43,7 +42,7 @@ _SECOND = replace(
     recipe="quick@2",
     reference_recipe="quick@2",
     blocks=(
-        *(Block(protocol, (*CONTROLS, *_ROWS), (0.1, 0.5, 0.9), seeds=3) for protocol in (SPECIFIC, AUGMENTED)),
+        Block(AUGMENTED, (*CONTROLS, *_ROWS), (0.1, 0.5, 0.9), seeds=3),
         Block(ROAR, ("random", *_ROWS), (0.9,), seeds=3),
         Block(ROAR, ("random-blurred", "sobel", "sobel-released"), (0.9,), seeds=1),
         *(Block(order, (*CONTROLS, *_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
@@ -101,7 +100,7 @@ def _add_roar(version: int, controls: tuple[str, ...]) -> SuiteSpec:
         blocks=(
             Block(MATCHED, (*controls, *_ASKING), (0.1, 0.5, 0.9), seeds=3),
             Block(ROAR, ("random", *_ASKING), (0.9,), seeds=3),
-            *_SECOND.blocks[3:4],
+            *_SECOND.blocks[2:3],
             *(Block(order, (*controls, *_ASKING), (0.9,), seeds=1) for order in (MORF, LERF)),
             Block(MASK_ONLY, _ASKING, (0.9,), seeds=1),
             _UNTRAINED,  # which rows know the network, too

@@ -1,14 +1,11 @@
 """The suites on tables of numbers: a small perceptron, twenty references."""
 
-from dataclasses import replace
-
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 
 _ROWS = ("random", "grad", "grad-sq", "input-x-grad", "ig", "ig(baseline=mean)", "sgsq-grad", "var-grad")
@@ -21,15 +18,16 @@ def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) ->
     """
     many, levels, everyone = 20, (0.1, 0.5, 0.9), (*_ROWS, *rows)
     blocks = (
-        *(Block(protocol, everyone, levels, seeds=many) for protocol in (SPECIFIC, AUGMENTED)),
+        Block(MATCHED, ("deviation", "linear-classifier", *everyone), levels, seeds=many),
+        Block(AUGMENTED, everyone, levels, seeds=many),
         *(Block(protocol, everyone, retrained, seeds=many) for protocol in (ROAR, ROAR_EXCHANGED)),
         *(Block(order, everyone, levels, seeds=1) for order in (MORF, LERF)),
         Block(MASK_ONLY, everyone, retrained, seeds=3),
     )
-    return SuiteSpec(name, 1, about, name, "mlp", "tabular@1", "tabular@1", blocks, references=many)
+    return SuiteSpec(name, 3, about, name, "mlp", "tabular@1", "tabular@1", blocks, references=many)
 
 
-FIRST = (
+SUITES = (
     _tabular(
         "breast-cancer", "a table of 30 measures of cell nuclei, a small perceptron, 20 references", (0.1, 0.5, 0.9)
     ),
@@ -41,14 +39,3 @@ FIRST = (
     ),
     _tabular("digits", "handwritten digits as a table of 64 columns, a small perceptron, 20 references", (0.9,)),
 )
-
-
-def _lead_by_matched_gain(suite: SuiteSpec) -> SuiteSpec:
-    """Return a second version, with two controls that know rows without a network; the first has a specific gain."""
-    specific = suite.blocks[0]
-    matched = replace(specific, protocol=MATCHED, estimators=("deviation", "linear-classifier", *specific.estimators))
-    specific = replace(specific, estimators=matched.estimators)
-    return replace(suite, version=2, blocks=(matched, specific, *suite.blocks[1:]))
-
-
-LATER = tuple(map(_lead_by_matched_gain, FIRST))
