@@ -185,6 +185,6 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     page, view = render(site, at).html, views["quick-v2"]
     found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
-    assert "Right with Random" in page and page.count('class="pair"') == 1
+    assert "Right with random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render(site, at._replace(choices=(("first", "<i>x</i>"),)))
