@@ -143,7 +143,7 @@ def build(root: Path, files: Iterable[str], folder: Path, out: Path) -> Path:
 def check_contents(wheel: Path, files: Iterable[str]) -> None:
     """Raise ReleaseError unless the wheel has every file of the packages and no other."""
     expected = {name for name in files if name.partition("/")[0] in PACKAGES}
-    expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet)", name)}
+    expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet|.*/suite\.toml)", name)}
     with ZipFile(wheel) as opened:
         packed = (re.sub(r"^[^/]*\.data/data/share/roarbench/", "", name) for name in opened.namelist())
         found = {name for name in packed if ".dist-info/" not in name}

@@ -30,8 +30,9 @@ def said(folder, program, *words):
 def extended(tmp_path_factory):
     """A copy with all patches, the bundled photographs linked: the suite is one on the new data set."""
     folder = tmp_path_factory.mktemp("extended")
-    for name in ("roarbench", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("bundled", "__pycache__"))
+    for name in ("roarbench", "tests", "results"):
+        ignored = shutil.ignore_patterns("bundled", "__pycache__", "*.parquet")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
     for patch in PATCHES:

@@ -20,6 +20,7 @@ from roarbench.text import format_bytes, format_interval, format_markdown_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+QUICK_2 = ROOT / "studies" / "replication" / "quick-2.toml"
 
 
 def test_the_page_the_layers_and_the_source_have_the_same_rooms_and_the_picture_shows_them():
@@ -97,7 +98,7 @@ def told(page):
 
 @pytest.mark.slow
 def test_the_table_of_results_has_the_published_rows(published, call):
-    rows = rows_of(call, "table", "--suite", "quick@2", "--protocol", "roar", "--store", published)
+    rows = rows_of(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
     said = told("docs/results.md")
     assert len(said) == 9
     for name, (place, _, gain, beats, accuracy) in said.items():
@@ -114,7 +115,7 @@ def test_the_table_of_results_has_the_published_rows(published, call):
 
 @pytest.mark.slow
 def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published, call):
-    rows = rows_of(call, "table", "--suite", "quick@2", "--protocol", "roar", "--store", published)
+    rows = rows_of(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
     gains = {name: format_interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
@@ -124,7 +125,7 @@ def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published,
     for page, names in pages.items():
         text = (ROOT / page).read_text("utf-8")
         assert [name for name in names if gains[name] not in text] == [], page
-    checked, results = rows_of(call, "diagnose", "--suite", "quick@2", "--store", published), DOCS / "results.md"
+    checked, results = rows_of(call, "diagnose", "--suite", QUICK_2, "--store", published), DOCS / "results.md"
     for name in ("sgsq-grad", "var-grad"):
         value, low, high = checked[name]["marks"]["random-blurred"]["share"].values()
         assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in results.read_text("utf-8")

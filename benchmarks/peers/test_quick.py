@@ -29,9 +29,10 @@ from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.ranking import draw_tie_order, sort_keys
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.plan.points import expand_points
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suite_file import read_suite
 
-SUITE = find_suite("quick@2")  # the last version whose rows are all among the paper's 18
+ROOT = Path(__file__).parents[2]
+SUITE = read_suite(ROOT / "studies" / "replication" / "quick-2.toml")  # whose rows are all among the paper's 18
 AT_A_TIME = count_scored_at_once(64)
 
 

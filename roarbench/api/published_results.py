@@ -1,7 +1,6 @@
 """Rows that were published: those that come with the package, or of a folder or an address, without any run."""
 
 import shutil
-import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.protocols import SHOWN
 from roarbench.store.published_folder import fetch_files, read_index
 from roarbench.store.transfer import import_results
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     import pandas
 
 _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
-_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
-_SHIPPED = (  # in a checkout, and where pip puts the package's data: for all, or for one user
-    Path(__file__).parents[2] / "results",
-    *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
-)
 
 
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
@@ -44,7 +38,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         StoreError: The source cannot be read, or does not pass its checks.
     """
     plan = find_suite(suite)
-    folder = next((place for place in _SHIPPED if place.is_dir()), None) if source is None else None
+    folder = RESULTS if source is None else None
     if folder:
         entries = read_index(folder)
         published = {file.suite for file in entries}
@@ -67,9 +61,9 @@ def load_all_results() -> "pandas.DataFrame":
     """
     import pandas
 
-    folder = next(place for place in _SHIPPED if place.is_dir())
     frames = []
-    for name in sorted({file.suite.partition("@")[0] for file in read_index(folder)}):
+    published = read_index(RESULTS) if RESULTS else ()
+    for name in sorted({file.suite.partition("@")[0] for file in published}):
         found = load_published_results(name)
         suite = found.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}

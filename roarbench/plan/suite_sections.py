@@ -64,8 +64,8 @@ def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     with section.naming():
         like = find_recipe(section.text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
-        values = {key: getattr(like, key) for key in SETTINGS} | section.rest()
-        return change_recipe(table, values | ({"start": start} if start else {}))
+        values = {key: getattr(like, key) for key in SETTINGS if getattr(like, key) != getattr(table, key)}
+        return change_recipe(table, values | section.rest() | ({"start": start} if start else {}))
 
 
 def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:

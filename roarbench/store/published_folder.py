@@ -2,6 +2,7 @@
 
     index.json                        every file with its hash, its number of rows and where it came from
     SUITE/VERSION/NAME.parquet        what `roarbench export` writes, the rows of one version of one suite alone
+    SUITE/VERSION/suite.toml          that version, where the package has a newer one (`roarbench.plan.suites`)
 
 Nothing of a folder is believed before all of it was checked: names and sizes first, then hashes, then every row.
 """
@@ -33,7 +34,7 @@ from roarbench.text import FORMULA, fit_on_one_line
 INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4})/[a-z0-9-]{1,60}\.parquet")
-_BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*")
+_BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
 _INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # at most
 
 

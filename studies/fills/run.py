@@ -39,7 +39,7 @@ def suite_of(rows: Sequence[str]) -> SuiteSpec:
     """Return the trainings: each row with each fill, and on masks alone, one seed on one reference."""
     asked = (*((ROAR, fill) for fill in FILLS), (MASK_ONLY, "mean"))  # masks have no fill
     blocks = tuple(Block(protocol, tuple(rows), (LEVEL,), seeds=1, fill=fill) for protocol, fill in asked)
-    return replace(find_suite("quick@2"), name="quick-fills", version=1, blocks=blocks, references=1)
+    return replace(find_suite("quick-full"), name="quick-fills", version=1, blocks=blocks, references=1)
 
 
 def points_over(one: Sample | None, other: Sample | None) -> Estimate:

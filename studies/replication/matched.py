@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.api.suite_lookup import find_plan
 from roarbench.enums import Unit
-from roarbench.plan.suites import find_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.stats.board import Board
 from roarbench.stats.board_agreement import compare_boards
@@ -54,14 +54,15 @@ def main() -> None:
     """Write the tables into the page."""
     parser = program(__doc__)
     parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
-    parser.add_argument("--suite", default="quick-matched", help="with @ a version")
+    parser.add_argument("--suite", default="quick-matched", help="a name or a file")
     arguments = parser.parse_args()
     found: list[tuple[str, SuiteResults]] = []
     for machine, folder in enumerate(arguments.store, 1):
         with opened(folder) as store:
-            found += [(called(run, machine), run) for run in held(find_suite(arguments.suite), store)]
+            found += [(called(run, machine), run) for run in held(find_plan(arguments.suite, folder), store)]
     names, runs = [name for name, _ in found], [run for _, run in found]
-    version = runs[0].suite.version
+    suite = runs[0].suite
+    version = suite.name.rpartition("-")[2] if suite.own else suite.version
     made = boards(runs, MATCHED)
     scores = [told for run in runs if (told := run.scores(MATCHED, Unit.SCALAR))]
     halves = [[compute_board(half(each, second), MATCHED) for second in (False, True)] for each in scores]

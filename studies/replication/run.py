@@ -16,7 +16,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import find_leading_protocols, find_suite
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import find_leading_protocols
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
@@ -27,7 +28,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.text import format_interval, format_markdown_table
 from studies.page import by_gain, runs, verdict, write_stored
 
-SUITE = find_suite("quick@2")
+SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
 Chosen = Callable[[Point, Sequence[str]], slice | NDArray[np.generic]]  # of a point and its references, if it has any
 
 

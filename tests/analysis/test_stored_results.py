@@ -18,6 +18,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.status import count_status
 from roarbench.store.image_sources import LOCAL, ImageNote
@@ -27,6 +28,7 @@ from roarbench.store.transfer import export_results, import_results
 from tests.helpers.board_store import results
 from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
 from tests.helpers.made_up import held as complete
+from tests.helpers.older_suites import OLDER
 from tests.helpers.store_rows import lease
 from tests.helpers.tables import rows_of, table_of
 
@@ -194,7 +196,7 @@ def mine(point):
 
 def test_submissions_stand_under_the_protocols_that_have_something_of_them(store, tmp_path):
     """A result, a failure or a run under way; what it has not under these is missing, and nothing else."""
-    first, second = VERSIONS["quick", 1], VERSIONS["quick", 2]
+    first, second = OLDER["quick@1"], OLDER["quick@2"]
     rows = results(add_estimators(second, [MINE]), 20)
     store.add_all(results(first, 20).values())
     store.add_all(row for at, row in rows.items() if not mine(at) or at.cell.retrain is ScoredNetwork.COMMON)
@@ -204,7 +206,7 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
         return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
 
     before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
-    assert before.suite == first and protocols == {AUGMENTED}
+    assert before.suite == first and protocols == {SPECIFIC, AUGMENTED}
     assert [count_status(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(expand_points(found.suite))
 
@@ -214,11 +216,11 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
     lease(store, [leased.key], Owner.here())
-    assert standing()[1] == {AUGMENTED, MORF}
+    assert standing()[1] == {SPECIFIC, AUGMENTED, MORF}
     store.failures.add(failed, "no")
     store.add(rows[trained[0]])
     found, protocols = standing()
-    assert protocols == {AUGMENTED, MORF, LERF, ROAR}
+    assert protocols == {SPECIFIC, AUGMENTED, MORF, LERF, ROAR}
     counts = count_status(found, store)["protocols"]
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

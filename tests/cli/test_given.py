@@ -25,6 +25,7 @@ from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, record
+from tests.helpers.older_suites import OLDER
 
 NAME = "var-grad(noise=0.05)"
 PLANTED = ("--suite", "planted", "--max-images", "40")
@@ -108,7 +109,7 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
 
 
 def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key():
-    suite = find_suite("quick@1")
+    suite = OLDER["quick@1"]
     joined = add_estimators(suite, [NAME])
     assert set(expand_points(suite)) < set(expand_points(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):

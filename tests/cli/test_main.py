@@ -100,8 +100,8 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
         assert (answer.code, "with 4 workers" in answer.out) == (0, True)
         assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
-    part = record(call, "plan", "--suite", "quick@2", "--protocol", "augmented", "--store", tmp_path / "none")
-    assert part["runs"] == 3 * (1 + 3 * 8)  # networks; untouched images; levels, rows
+    part = record(call, "plan", "--suite", "quick@6", "--protocol", "matched", "--store", tmp_path / "none")
+    assert part["runs"] == 3 * (1 + 2 * 3 * 19)  # networks; untouched images; both maps, levels, rows
     assert part["work"]["trainings"] == 3 + 3  # references and common networks
 
 
@@ -224,7 +224,7 @@ RUN = "roarbench run --suite planted --store none --max-images 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
     (("run", *SMALL, "--protocol", "ROAR"), "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
-    (("run", *SMALL, "--protocol", "zzz"), "own-network-lerf, roar, roar-exchanged"),
+    (("run", *SMALL, "--protocol", "zzz"), "own-network-lerf, roar, roar-exchanged, specific, "),
     (("table", "--suite", "Quick-Matched"), "no suite 'Quick-Matched'; did you mean 'quick-matched'? (list: roarbench"),
     (("run", "--suite", "folder/mine"), "there is no file 'folder/mine'; `roarbench new-suite FOLDER` writes a "),
     (("roar",), "No such command 'roar'. (did you mean roarbench run --suite quick --protocol roar?)"),
@@ -245,7 +245,10 @@ BAD = [
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
     (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' names none; write ids with commas between"),
-    (("table", "--suite", "quick@1", "--protocol", "kar", "--estimators", "ig~blurred"), "has no kar of ig~blurred"),
+    (
+        ("table", "--suite", "cifar10", "--protocol", "kar", "--estimators", "ig~blurred"),
+        "has no kar of ig~blurred",
+    ),
     (("table", *SMALL, "--db", "junk"), "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
     (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),

@@ -10,16 +10,16 @@ import torch
 
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import command, record
+from tests.helpers.older_suites import OLDER
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite
 from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
 
 QUICK = ("--suite", "quick", "--max-images", "10")
-PUBLISHED = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
+PUBLISHED = replace(OLDER["quick@1"], blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 
 
 def write_photos(folder):

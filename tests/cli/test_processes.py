@@ -161,8 +161,8 @@ OFFERED = {
     "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
     "roarbench table --suite quick-matched --estimators grad,sgs": ["grad,sgsq-grad", "grad,sgsq-gb", "grad,sgsq-ig"],
     "roarbench plan --suite quick --estimators ": [*dict.fromkeys((*find_suite("quick").estimators, *ESTIMATORS))],
-    "roarbench table --suite quick@1 --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
-    "roarbench table --suite quick@1 --estimators var-grad(noise=0.05),sobel-": ["var-grad(noise=0.05),sobel-released"],
+    "roarbench table --suite quick --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
+    "roarbench table --suite quick --estimators var-grad(noise=0.05),sobel-": ["var-grad(noise=0.05),sobel-released"],
 }
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run
-from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
+from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
+from tests.helpers.older_suites import OLDER
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +135,7 @@ def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, st
 
 def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_asked_to(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
-    suite = add_estimators(VERSIONS["quick", 1], [name])
+    suite = add_estimators(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
         told = call("reproduce", store.keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")

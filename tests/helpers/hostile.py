@@ -13,6 +13,7 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import MORF
+from tests.helpers.older_suites import OLDER
 
 NAMES = (
     "<script>window.hurt=1</script>",
@@ -36,7 +37,7 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
     """Make the tables of estimators, data sets and suites hold them; `put` may be that of pytest's `monkeypatch`."""
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
-    suite = replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
+    suite = replace(OLDER["quick@1"], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
     for name in NAMES:
         put(ESTIMATORS, name, Estimator(name, "grad", "base", ABOUT))
     put(DATASETS, DATASET.name, DATASET)

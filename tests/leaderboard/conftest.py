@@ -3,16 +3,23 @@
 import pytest
 
 from leaderboard.render import export
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITES
 from tests.helpers.board_store import make_store, views_of
+from tests.helpers.older_suites import OLDER, older_suites
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _older_suites():
+    with older_suites():
+        yield
 
 
 @pytest.fixture(scope="session")
 def quick_folder(tmp_path_factory):
     """Both versions of `quick`, the newer on few images, and a suite that has begun."""
     folder = tmp_path_factory.mktemp("quick")
-    make_store(folder, VERSIONS["quick", 1])
-    make_store(folder, VERSIONS["quick", 2], images=300)
+    make_store(folder, OLDER["quick@1"])
+    make_store(folder, OLDER["quick@2"], images=300)
     make_store(folder, SUITES["planted"], lambda point: point.cell.estimator != "truth-inverted", images=100)
     return folder
 

@@ -183,9 +183,9 @@ def test_claims_are_asked_of_both_measures(views):
 
 def test_a_command_names_the_version_where_a_newer_one_exists(views):
     newest = views["quick-v7"].results
-    older = replace(newest, suite=VERSIONS["quick", 1])
+    older = replace(newest, suite=VERSIONS["quick", 6])
     assert "--suite quick --estimators" in make_run_command(newest, "grad")
-    assert "--suite quick@1 --estimators" in make_run_command(older, "grad")
+    assert "--suite quick@6 --estimators" in make_run_command(older, "grad")
 
 
 def test_citing_and_submitting_show_both_boards(views):

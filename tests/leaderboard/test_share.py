@@ -33,6 +33,7 @@ from roarbench.submissions.file import check_source
 from roarbench.text import format_interval
 from studies import trust
 from tests.helpers.board_store import make_store, views_of
+from tests.helpers.older_suites import OLDER
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -71,9 +72,9 @@ def changes(suite):
 
 
 def test_what_changed_since_the_last_version_is_said():
-    found = changes(VERSIONS["quick", 2])
-    assert "Explained networks: 1 before, now 3." in found and changes(VERSIONS["quick", 1]) == []
-    later = changes(replace(VERSIONS["quick", 5], entered=frozenset({"ig~untrained"})))  # not by the version
+    found = changes(OLDER["quick@2"])
+    assert "Explained networks: 1 before, now 3." in found and changes(OLDER["quick@1"]) == []
+    later = changes(replace(VERSIONS["quick", 6], entered=frozenset({"ig~untrained"})))  # not by the version
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
@@ -159,8 +160,8 @@ FILE = b'NAME = "mine"\nDESCRIPTION = "mine"\n\ndef estimate(model, images, targ
 def test_what_is_added_leaves_the_rest_as_it_was(tmp_path):
     """A shipped store of the first version, with pictures, and one of the second with a submission."""
     demo, store, mine = tmp_path / "demo", tmp_path / "store", check_source(FILE)
-    make_store(demo, VERSIONS["quick", 1], images=20)
-    make_store(store, add_estimators(VERSIONS["quick", 2], [mine.id]), images=20)
+    make_store(demo, OLDER["quick@1"], images=20)
+    make_store(store, add_estimators(OLDER["quick@2"], [mine.id]), images=20)
     with ResultsStore.open(find_default_url(store)) as worked_on, ResultsStore.open(find_default_url(demo)) as theirs:
         made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
         save_pictures(made, find_pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))

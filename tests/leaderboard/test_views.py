@@ -17,14 +17,15 @@ from roarbench.errors import StoreError
 from roarbench.identity import record
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.image_sources import LOCAL, ImageNote, hash_source, note_images
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.older_suites import OLDER
 
-QUICK, PLANTED = VERSIONS["quick", 1], SUITES["planted"]
+QUICK, PLANTED = OLDER["quick@1"], SUITES["planted"]
 
 
 def early(point):
@@ -77,7 +78,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(late(QUICK)[0])
     assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
-    make_store(tmp_path, VERSIONS["quick-matched", 2], early, images=40)
+    make_store(tmp_path, OLDER["quick-matched@2"], early, images=40)
     anew = LiveStore(reading(tmp_path), tmp_path)
     beside = list(anew.views(waiting=True))
     assert beside[0].startswith("quick-matched") and "quick-v1" in beside
@@ -89,7 +90,7 @@ def test_the_newest_version_with_rows_comes_first(tmp_path):
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
     live = find_live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
     assert live.views() == {}
-    second = VERSIONS["quick", 2]
+    second = OLDER["quick@2"]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
     make_store(tmp_path, PLANTED, early, images=20)
     assert list(live.views())[:2] == ["planted-v1", "quick-full-v1"]
@@ -103,7 +104,7 @@ def test_the_newest_version_with_rows_comes_first(tmp_path):
 
 
 def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path):
-    for suite in (VERSIONS["quick-matched", 2], QUICK):
+    for suite in (OLDER["quick-matched@2"], QUICK):
         make_store(tmp_path, suite, images=60)
     with views_of(tmp_path) as views:
         matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}

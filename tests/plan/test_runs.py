@@ -18,6 +18,7 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from tests.helpers import tiny_suite
+from tests.helpers.older_suites import OLDER
 
 PIXELS = Cell("planted", "resnet8", "var-grad", Order.LERF, ScoredNetwork.MASKS, "mean", Unit.PIXEL, 0.9)
 DEGRADED = Run(PIXELS, 3, "quick@1", data="da7a", estimator="e571", reference="4ef")
@@ -111,7 +112,7 @@ def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_sui
     assert find_missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 
 
-QUICK = find_suite("quick@1")
+QUICK = OLDER["quick@1"]
 FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
 
 
@@ -173,13 +174,12 @@ def test_rankings_are_stored_for_the_papers_levels_or_more():
 
 def test_keys_with_one_given_network_are_those_from_before_there_could_be_several():
     for suite, pinned in (
-        ("quick@1", "a6bce56e9ccb9e91d58f964dcebf72c4"),
-        ("planted@1", "203d3917f97e33ab45845f3a25a52a2c"),
-        ("imagenet-noretrain@2", "c6a23f68ad33e08d930c36a6695359d5"),
+        (QUICK, "a6bce56e9ccb9e91d58f964dcebf72c4"),
+        (find_suite("planted@1"), "203d3917f97e33ab45845f3a25a52a2c"),
+        (find_suite("imagenet-noretrain@2"), "c6a23f68ad33e08d930c36a6695359d5"),
     ):
-        assert (
-            hash_value(sorted(run.key for run in runs_of(set_explained_weights(find_suite(suite), FILE)))) == pinned
-        ), suite
+        given = set_explained_weights(suite, FILE)
+        assert hash_value(sorted(run.key for run in runs_of(given))) == pinned, suite.versioned
 
 
 def test_each_given_network_explains_its_seeds_in_place_of_the_suites_own_whatever_else_is_given():
@@ -190,7 +190,7 @@ def test_each_given_network_explains_its_seeds_in_place_of_the_suites_own_whatev
             assert bound(estimator, seed, both) == bound(estimator, seed, set_explained_weights(QUICK, alone))
     scored = [run for run in runs_of(both) if run.cell == cell("grad", ScoredNetwork.NONE)]
     assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
-    suite = find_suite("quick@2")  # has three of its own
+    suite = find_suite("quick@6")  # has three of its own
     one = set_explained_weights(suite, FILE)
     assert (suite.references, one.references) == (3, 1)
     assert {run.given for run in runs_of(one)} == {"", FILE}

@@ -16,10 +16,11 @@ from roarbench.plan.recipe import Augmentation, Decay, Recipe, compute_image_sid
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.run_keys import list_keys
 from roarbench.plan.selection import select_part
-from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
+from roarbench.store.published_folder import check_folder
 
 MINE = "mine@1a2b3c4d"
 MATCHED, PAPER = find_suite("quick-matched"), find_suite("imagenette64")
@@ -178,3 +179,22 @@ def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
     keys, shared = list_keys(quick, "d" * 32, None), list_keys(figure, "d" * 32, None)
     rows = {point.cell.estimator for point, key in shared.items() if key in keys.values()}
     assert rows == {"none", "random", "sobel", "grad"}
+
+
+def test_every_file_is_short_and_says_what_each_block_asks():
+    files = [*FOLDER.glob("*.toml"), *RESULTS.glob("*/*/suite.toml")]
+    assert len(files) == len(VERSIONS)
+    for file in files:
+        lines = file.read_text("utf-8").splitlines()
+        assert len(lines) <= 40, file
+        blocks = [line for line in lines if line.startswith("[[block]]")]
+        assert all(line.startswith("[[block]]  # ") for line in blocks), file
+        assert blocks or any(line.startswith("# ") for line in lines), file
+    assert {file.stem for file in FOLDER.glob("*.toml")} == set(SUITES), "a file has the name of its suite"
+
+
+@pytest.mark.slow
+def test_every_published_row_is_a_run_of_its_suites_file():
+    """The key of each row is that of a run of its version."""
+    found = check_folder(RESULTS)
+    assert len({file.suite for file in found}) == 6 and all(found.values())

@@ -17,7 +17,7 @@ from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.points import select
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suite_file import read_suite
 from roarbench.protocols import SHOWN
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.report import claim_table
@@ -222,7 +222,7 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
     less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
-    for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")):
+    for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("specific",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
         found = compute_validity_panel(held(scored), Bootstrap(resamples=50))
         columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
@@ -252,7 +252,7 @@ def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
     root = Path(__file__).parents[2]
     with ResultsStore.open(find_default_url(tmp_path)) as results:
         import_results(results, root / "studies" / "replication" / "quick-2.parquet")
-        found = compute_validity_panel(collect(find_suite("quick@2"), results))
+        found = compute_validity_panel(collect(read_suite(root / "studies" / "replication" / "quick-2.toml"), results))
     whole = "\n".join(f"    {line}".rstrip() for line in text(found, 80).splitlines())
     (shown,) = re.findall(
         r"prints among others:\n\n(.+?)\n\n\S", (root / "docs" / "validity.md").read_text("utf-8"), re.S

@@ -26,6 +26,7 @@ from roarbench.store.submissions import keep_entry
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
+from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
@@ -82,7 +83,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
 
 
 def test_entries_join_blocks_with_random_and_change_no_key():
-    suite, mine = find_suite("quick@1"), "mine@0123abcd"
+    suite, mine = OLDER["quick@1"], "mine@0123abcd"
     joined = add_estimators(suite, [mine])
     assert set(expand_points(suite)) < set(expand_points(joined))
     assert [mine in block.estimators for block in joined.blocks] == [True] * 5 + [False]
@@ -91,7 +92,7 @@ def test_entries_join_blocks_with_random_and_change_no_key():
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~decoy~other-image"]  # as a store names them
     assert add_estimators(joined, stored) == joined
-    assert add_estimators(find_suite("quick@5"), ["deviation"]) == find_suite("quick@5")  # not under ROAR, as it says
+    assert add_estimators(find_suite("quick@6"), ["deviation"]) == find_suite("quick@6")  # not under ROAR, as it says
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(add_estimators(find_suite("imagenette64"), [mine]).estimators)
     assert not twins & set(add_estimators(find_suite("quick-roar"), [mine]).estimators)
@@ -124,7 +125,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     options = ((0, 1), (0, 0), (1, 1))
     found = [submitting.inspect_files(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
-    quick, large = find_suite("quick@1"), find_suite("imagenet")
+    quick, large = OLDER["quick@1"], find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
     assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
     assert Pace(0.0, 5.12).of(replace(quick, references=2)) == pytest.approx(5.12 / 512 / 2)  # for both

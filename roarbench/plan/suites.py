@@ -1,25 +1,53 @@
-"""The named suites. A published suite never changes: a correction is a new version under the same name."""
+"""The named suites, read from the TOML files of `roarbench/suites/`. Nothing here imports torch.
 
+A published suite never changes: a correction is a new version under the same name.
+"""
+
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import benchmark, generated, paper, quick, tabular
+from roarbench.plan.suite_sections import read_sections
+from roarbench.plan.toml_table import parse_toml
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 
-_ALL = (
-    *(quick.FIRST, *generated.GENERATED),
-    *(*quick.LATER, *paper.SUITES, *tabular.SUITES),
-    *benchmark.SUITES,
+_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+_RESULTS = (  # published ones, in a checkout, and where pip puts the package's data: for all, or for one user
+    Path(__file__).parents[2] / "results",
+    *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
-VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
+RESULTS = next((place for place in _RESULTS if place.is_dir()), None)
+FOLDER = Path(__file__).parents[1] / "suites"
+
+
+def read_named_suite(path: Path) -> SuiteSpec:
+    """Return the suite of one of the package's files."""
+    top = parse_toml(path.read_text("utf-8"), path)
+    version = top.whole("version", 1, 9999)
+    data = top.section("data")
+    dataset = find_dataset(data.text("known"))
+    data.close()
+    return replace(read_sections(top, dataset, path.parent), version=version, own=None)
+
+
+def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
+    """Return all versions of the named suites, the quick ones first; older ones lie beside their published rows."""
+    files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
+    suites = {(suite.name, suite.version): suite for suite in map(read_named_suite, files)}
+    return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
+
+
+VERSIONS = _read_suites()
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
 
 

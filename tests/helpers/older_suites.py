@@ -1,0 +1,20 @@
+"""Versions of suites that the package no longer has, for tests of what becomes of older versions."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from roarbench.plan.suites import VERSIONS, read_named_suite
+
+OLDER = {
+    suite.versioned: suite for suite in map(read_named_suite, sorted(Path(__file__).with_suffix("").glob("*.toml")))
+}
+
+
+@contextmanager
+def older_suites() -> Iterator[None]:
+    """Let the package know them, before its own."""
+    older = {(suite.name, suite.version): suite for suite in OLDER.values()}
+    with patch.dict(VERSIONS, older | VERSIONS, clear=True):
+        yield
