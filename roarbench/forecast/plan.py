@@ -18,7 +18,7 @@ from roarbench.text import format_bytes, format_count, format_duration
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
-_ON_CORES = {"decode", "noise", "submission", "ranking"}  # also where there is a GPU
+_ON_CORES = {"decode", "noise", "submission"}  # also where there is a GPU
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Plan:
         return replace(self, work=work).wall(rates)
 
     def wall(self, rates: Rates) -> float:
-        """Return seconds from start to end with a core for every worker; GPUs wait while images are ranked.
+        """Return seconds from start to end with a core for every worker; GPUs wait while images are decoded.
 
         Without what nothing is known of.
         """

@@ -15,7 +15,7 @@ PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: Ima
 class Rates:
     """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done."""
 
-    device: str  # what trains, scores and explains; a core decodes and ranks
+    device: str  # what trains, scores, explains and ranks; a core decodes
     gpus: int  # how many such devices there are; 0 for a core
     basis: str  # what the rates are taken from; empty if they were measured on this machine just now
     decode: float  # read and cropped
@@ -70,10 +70,13 @@ class Assumed(NamedTuple):
     train: float
     predict: float
     explain: float
+    rank: float  # seconds for each feature of a ranking
     step: float = 0.0  # seconds that a pass forward and back takes at least, however small the network
 
 
-CORE = Assumed("one core", 0, "60 GFLOP/s of a core in training, 40 else", train=6e10, predict=4e10, explain=4e10)
+CORE = Assumed(
+    *("one core", 0, "60 GFLOP/s of a core in training, 40 else"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
+)
 GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
     "one GPU",
     1,
@@ -81,11 +84,11 @@ GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H20
     train=8.1e13,
     predict=4e13,
     explain=4e13,
+    rank=1e-9,  # sorted there: not measured
     step=0.001,  # some two hundred kernels that a processor launches, 5 microseconds each: not measured
 )
 _DECODE = 4e-8  # seconds of a core for each pixel of a photograph
-_RANK = 2.5e-8  # seconds of a core for each feature
-_DRAW = 1.2e-8  # the same for each number of a noisy copy
+_DRAW = 1.2e-8  # seconds of a core for each number of a noisy copy
 _FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
 
 
@@ -103,7 +106,7 @@ def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
         predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
         explain=max(EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
         draw=_DRAW * record.channels * record.size**2,
-        rank=_RANK * record.channels * record.size**2,
+        rank=machine.rank * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
     )
 

@@ -37,7 +37,7 @@ class Held:
     """All inputs at one size, made when it is first asked for; the last size is kept.
 
     Args:
-        inputs: What is held, those that `fits` says.
+        inputs: What is held, those that `can_be_held` says.
         make: What is made of inputs float32 (b, c, size, size): a tensor with as many rows.
     """
 

@@ -63,6 +63,8 @@ def test_a_plan_in_words_and_as_a_record():
     assert PLAN.brief() == BRIEF
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
     assert "noise" not in quiet.text() and PLAN.wall(GUESS) - quiet.wall(GUESS) == 150 * 2.0 / 2  # drawn by the cores
+    unranked = replace(PLAN, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
+    assert [PLAN.wall(rates) - unranked.wall(rates) for rates in (HERE, GUESS)] == [20 * 4.0 / 2, 20 * 4.0 / 4]
     found = json.loads(json.dumps(PLAN.record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3840)
     work = found["work"]
@@ -171,7 +173,7 @@ def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step()
     gpu = made.estimates[-1]
     assert designs[-1].seconds == pytest.approx(made.wall(gpu))
     assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
-    assert [line for line in made.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "8.0"
+    assert [line for line in made.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
     assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
 
 
