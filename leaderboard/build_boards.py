@@ -37,7 +37,7 @@ def make_board_record(
             place=row.place,
             value=row.gain if table.judged else row.accuracies[-1].in_points,
             beating=row.beating,
-            knows=table.knows(row),
+            better_than=table.better_than(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
             doubts=(*_gap(table, scores, row), *list_row_doubts(evidence, protocol, row)),

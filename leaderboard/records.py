@@ -50,7 +50,7 @@ class BoardRow:
     value: Estimate
     # beside every control; None of a control and where there is no verdict
     beating: ControlComparison | None
-    knows: tuple[str, ...]  # what it is shown to know: `image`, or that and `network`; nothing of a control
+    better_than: tuple[str, ...]  # `CONTROLS`, or that and `UNTRAINED` of `report.table`; nothing of a control
     roar: Place | None  # its place under ROAR; None where that is not known
     # ids of rows that it is significantly above here and below under ROAR, or the other way round
     reversed_by: tuple[str, ...]

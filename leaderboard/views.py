@@ -147,7 +147,7 @@ class SuiteView:
 
     @property
     def leading_boards(self) -> list[BoardRecord]:
-        """Return those that say whether a row knows anything: of the leading protocol, and of ROAR beside it."""
+        """Return the board of the leading protocol, and that of ROAR beside it."""
         return [
             self.board_of(protocol)
             for protocol in dict.fromkeys((self.leading, *find_leading_protocols(self.results.suite)))

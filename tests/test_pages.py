@@ -107,7 +107,7 @@ def test_the_table_of_results_has_the_published_rows(published, call):
         assert place == (str(low) if low == high else f"{low}-{high}")
         whole = format_interval((row["gain"], row["gain_low"], row["gain_high"]))
         assert gain in ((whole, "0.0") if name == "random" else (whole,))
-        sign = "<" if row["beats_controls"] is False and row["over_nearest_high"] < 0 else "≈"
+        sign = "<" if row["beats_controls"] is False and row["delta_nearest_control_high"] < 0 else "≈"
         verdict = {None: "control", True: "yes", False: f"{sign} {row['nearest_control']}"}
         assert beats == verdict[row["beats_controls"]]
         assert accuracy == f"{100 * row['curve']['0.9']:.1f}"

@@ -19,6 +19,7 @@ from roarbench.estimators.naming import describe_control_inputs, find_display_na
 from roarbench.estimators.pass_counts import count_passes
 from roarbench.protocols.roar import ROAR
 from roarbench.report.estimator_profile import make_profile, make_run_command
+from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_place, typeset
 
@@ -63,7 +64,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
-    """Return the boards that say whether a row knows anything, or those of other protocols where it is on no such."""
+    """Return the boards of the leading protocols that have a row, or else those of other protocols."""
     leading = [board for board in view.leading_boards if name in board.by_id]
     return leading or [board for board in view.boards if name in board.by_id]
 
@@ -105,8 +106,8 @@ def _origin(view: SuiteView, name: str) -> str:
 
 _LADDER = {
     (): "",
-    ("image",): " It tells images apart: its gain is above Random’s.",
-    ("image", "network"): " It depends on the image and on what the network learnt: its gain is above Random’s and "
+    (CONTROLS,): " It tells images apart: its gain is above Random’s.",
+    (CONTROLS, UNTRAINED): " It depends on the image and on what the network learnt: its gain is above Random’s and "
     "above that of its untrained twin, the same method on random weights.",
 }
 
@@ -131,15 +132,15 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
         return f"A control: it {describe_control_inputs(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
-    knows = _LADDER[row.knows]
+    more = _LADDER[row.better_than]
     if row.kind == BEATS:
-        return f"It beats every control: {size}.{knows}"
+        return f"It beats every control: {size}.{more}"
     rival = (
         f"{find_display_name(row.beating.nearest).whole}, a control that {describe_control_inputs(row.beating.nearest)}"
     )
     if row.kind == BELOW:
-        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
-    return f"It is not told apart from {rival}: {format_interval(row.beating.over)} points. It has {size}.{knows}"
+        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
+    return f"It is not told apart from {rival}: {format_interval(row.beating.over)} points. It has {size}.{more}"
 
 
 def _place(board: BoardRecord, row: BoardRow) -> str:

@@ -26,7 +26,7 @@ from roarbench.store.run_result import RunResult
 from roarbench.store.submissions import explain_unverified, find_entered_ids, read_submissions
 from roarbench.store.workspace import Workspace
 
-KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
+STABLE_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
 joined = lru_cache(64)(add_estimators)  # a board asks for the same ones again and again
 
 
@@ -114,13 +114,13 @@ def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict
 
 
 def add_prediction_stability(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Return results with `SuiteResults.kept`, from the store's rankings, or from what an import says of them.
+    """Add `SuiteResults.prediction_stability` from the store's rankings, or from what an import says of them.
 
     `SuiteResults.ties` are from the store's rankings alone.
     """
     rankings = RankingsStore(Workspace(folder).rankings)
-    kept = _means(suite_results, suite_results.shares | rankings.kept_shares())
-    return replace(suite_results, kept=kept, ties=_means(suite_results, rankings.tied_shares()))
+    stability = _means(suite_results, suite_results.shares | rankings.kept_shares())
+    return replace(suite_results, prediction_stability=stability, ties=_means(suite_results, rankings.tied_shares()))
 
 
 def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
@@ -136,7 +136,7 @@ def describe_prediction_stability(share: float | None) -> str:
     """Return in a sentence on how many noisy copies the prediction is kept; empty where it is not known."""
     if share is None:
         return ""
-    few = f", fewer than {KEPT_ENOUGH:.0%}" if share < KEPT_ENOUGH else ""
+    few = f", fewer than {STABLE_ENOUGH:.0%}" if share < STABLE_ENOUGH else ""
     return f"The explained network keeps its prediction on {share:.0%} of the noisy copies{few}."
 
 

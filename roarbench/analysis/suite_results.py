@@ -70,7 +70,7 @@ class SuiteResults:
     shares: dict[str, float] = field(default_factory=dict)
     # share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator, the mean
     # over its rankings; missing where no ranking at hand says it
-    kept: dict[str, float] = field(default_factory=dict)
+    prediction_stability: dict[str, float] = field(default_factory=dict)
     # share of a map's features that have its commonest value, in [0, 1], by estimator, the mean over its rankings;
     # missing where no ranking at hand says it
     ties: dict[str, float] = field(default_factory=dict)

@@ -26,7 +26,7 @@ KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 
 
 class Twin(NamedTuple):
-    """A check made from an estimator: its gain, and that minus the estimator's, paired, both in accuracy points."""
+    """A check made from an estimator: its gain, and the estimator's minus that, paired, both in accuracy points."""
 
     gain: Estimate
     difference: Estimate
@@ -76,7 +76,7 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
         twin = f"random-{kind}" if name == RANDOM else make_twin_id(name, kind)
         if twin in main.scores.estimators:
             gain = main.areas.get(twin)
-            twins[kind] = Twin(main.estimate(gain), main.estimate(gain.minus(own) if gain and own else None))
+            twins[kind] = Twin(main.estimate(gain), main.estimate(own.minus(gain) if gain and own else None))
     return twins
 
 

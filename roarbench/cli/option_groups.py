@@ -100,8 +100,7 @@ class EngineOptions:
         ),
     ] = ""
     compile: Annotated[
-        bool,
-        declare_option("Compile the networks that GPUs train, also where `doctor --suite` did not find that it pays."),
+        bool, declare_option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
     ] = False
     check_files: Annotated[
         bool,

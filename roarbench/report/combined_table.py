@@ -22,7 +22,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval
 
-HEADINGS = ("estimator", "ROAR gain [95%]", "Random", "own-network gain", "explains?")
+HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
 NOT_RUN = "not run"  # the suite does not ask for it; a dash is a result that is missing
 _SHORT = {  # answers to "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",

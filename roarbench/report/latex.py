@@ -12,6 +12,7 @@ _LETTERS = {
     "|": r"\textbar{}",
     "–": "--",
     "≈": r"$\approx$",
+    "Δ": r"$\Delta$",
     "†": r"\textdagger{}",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",

@@ -9,7 +9,7 @@ from math import inf
 from roarbench.analysis.faithfulness import METRICS, Metric
 from roarbench.analysis.probability_drop import compute_probability_drops
 from roarbench.analysis.row_warnings import Flag, Mark, describe_warnings, find_row_marks, find_rows_at_floor, is_about
-from roarbench.analysis.stored_results import KEPT_ENOUGH
+from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
@@ -30,6 +30,7 @@ from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import format_decimals, format_percent
 
+CONTROLS, UNTRAINED = "controls", "untrained twin"  # in the column `better than`
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
 
 
@@ -70,7 +71,7 @@ class SuiteTable:
     @property
     def twins(self) -> tuple[str, ...]:
         """Return what twins of its rows explain instead, in order."""
-        return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.over_twins))
+        return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
     def gains(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at every level, in accuracy points, where gains are differences; else nothing."""
@@ -97,11 +98,11 @@ class SuiteTable:
         """Return the gains of controls that should have 0 and significantly have not."""
         return {row.estimator: row.gain for row in self.board.rows if is_off_zero(self.board.protocol, row)}
 
-    def knows(self, row: Row) -> tuple[str, ...]:
-        """Return what a map that sees the network is shown to know, where one that ignores the image has a gain of 0.
+    def better_than(self, row: Row) -> tuple[str, ...]:
+        """Return what a row is better than, where a map that ignores the image should have a gain of 0.
 
-        It knows the image where it is better than Random and every control that is off 0, and above every control that
-        should have 0; and the network where it is above its untrained twin, too.
+        Controls: Random, every control that is off 0, and by the gain alone every control that should have 0. Its
+        untrained twin is asked only of a row that is better than the controls.
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
         """
         protocol = self.board.protocol
@@ -113,7 +114,7 @@ class SuiteTable:
         if any(found is not None and found > (row.gain.value or 0) for found in nothing):
             return ()
         over = row.over("untrained")
-        return ("image", "network") if over and over.verdict is Verdict.BETTER else ("image",)
+        return (CONTROLS, UNTRAINED) if over and over.verdict is Verdict.BETTER else (CONTROLS,)
 
     @property
     def chance(self) -> float:
@@ -168,9 +169,9 @@ class SuiteTable:
     @property
     def confused(self) -> dict[str, float]:
         """Return by estimator the share of noisy copies that keep their class, of those rows where it is low."""
-        kept = self.suite_results.kept
+        kept = self.suite_results.prediction_stability
         shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
-        return {name: share for name, share in shares.items() if share < KEPT_ENOUGH}
+        return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
 
     @cached_property
     def inconsistent(self) -> dict[str, str]:
@@ -193,7 +194,11 @@ class SuiteTable:
     def unknown(self) -> list[str]:
         """Return the imported rows made from noisy copies of which nothing says how many keep their class."""
         rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
-        return [name for name in rows if find_estimator(name).form in NOISY and name not in self.suite_results.kept]
+        return [
+            name
+            for name in rows
+            if find_estimator(name).form in NOISY and name not in self.suite_results.prediction_stability
+        ]
 
     @property
     def fill(self) -> str:

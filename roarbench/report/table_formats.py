@@ -9,7 +9,7 @@ from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.latex import format_latex_table
-from roarbench.report.table import SuiteTable
+from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import summarize_notes, write_remarks
 from roarbench.report.table_values import format_csv, format_json
 from roarbench.stats.board import Row
@@ -29,9 +29,10 @@ from roarbench.text import (
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
-_KNOWS = "knows"
-_AGAINST = ("vs Random", "vs Sobel", "vs Random blurred", "over other image", "vs other image")
-_JUDGED = ("place", "gain [95%]", _BEATS, _KNOWS, *_AGAINST)  # columns of tables that judge
+_BETTER_THAN = "better than"
+_AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs other image")
+_JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables that judge
+_BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _NARROW = 80  # columns that a caption may fill
 _NAME = 14  # letters of a name in a line, where it has to go on in the next
 
@@ -77,7 +78,7 @@ class Column(NamedTuple):
     """One column of words."""
 
     heading: str
-    short: str  # the same for a terminal
+    short: str  # the same for a terminal, perhaps in two lines
     justify: Literal["left", "right"]  # to which side
     cells: tuple[str, ...]
     worth: float  # columns of less worth are left out first; those of worth 0 stay
@@ -89,11 +90,7 @@ def _title(table: SuiteTable) -> str:
 
 def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
     """Return all that is said below a table on a terminal that shows the kept ones of its columns."""
-    gained = table.board.levels if table.board.protocol.by_difference else ()  # where there are gains at levels
-    accuracies = {f"t={t:g}" for t in gained}
-    names = [column.heading for column in columns if column not in kept]
-    what = "kept" if table.board.protocol.by_networks else "accuracy"
-    left = [f"{what} {name}" if name in accuracies else name for name in names]
+    left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
     notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
@@ -107,13 +104,13 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
     if beats := headings.get(_BEATS):
         rival = f"the control that the row is not shown to beat; controls {table.blindness}"
         said += [f"{beats.capitalize()}: yes, or {rival}."]
-    if _KNOWS in headings:
+    if _BETTER_THAN in headings:
         said.append(
-            "Knows: the image if better than Random and controls off 0 and above all that should have 0, else beside "
-            "Random; network: above its untrained twin, too."
+            f"Better than {CONTROLS}: than Random and controls off 0, and above all that should have 0; "
+            f"{UNTRAINED}: than that, too."
         )
-    if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:
-        said.append(f"{', '.join(shown)}: gain compared with theirs.")
+    if any(heading.startswith("Δ ") for heading in headings):
+        said.append("Δ: the row's gain minus that of the variant.")
     return " ".join([*said, f"{SAME}: not significantly different."])
 
 
@@ -133,34 +130,35 @@ def list_columns(table: SuiteTable) -> list[Column]:
     if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
         add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
     if board.protocol.random_is_zero:
-        add(_KNOWS, (_describe_verdict(table, row) for row in rows), left=True)
+        add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
     else:
-        add("vs Random", (_verdict(row.random) for row in rows), short="Random", left=True)
+        add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
     if "sobel" in table.suite_results.suite.controls:  # a table of numbers has neither
-        add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "Sobel", left=True)
-        add("vs Random blurred", (_verdict(row.random_blurred) for row in rows), 5, "Blurred", left=True)
-    if any(row.over_other_image.value is not None for row in rows):
-        add("over other image", (format_interval(row.over_other_image) for row in rows), 3.1)
-        add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, "other", left=True)
+        add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
+        add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
+    if any(row.delta_other_image.value is not None for row in rows):
+        add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
+        add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, left=True)
     for kind in table.twins:
-        add(f"over {kind}", (format_interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
+        add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
-        gains = (table.gains(row)[i] for row in rows)
-        add(f"gain t={t:g}", (MISSING if gain is None else format_signed(gain) for gain in gains), 3, f"at {t:g}")
+        gains = (MISSING if gain is None else format_signed(gain) for gain in (table.gains(row)[i] for row in rows))
+        add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # the more is gone, the more it says
-        add(f"t={t:g}", (format_percent(row.accuracies[i].value) for row in rows), 2 + t)
+        accuracies = (format_percent(row.accuracies[i].value) for row in rows)
+        add(f"accuracy at {t:g}", accuracies, 2 + t, f"accuracy\nat {t:g}")
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
-        add(f"above masks t={t:g}", (format_interval(found.in_points) for found in above), 1.7 + t / 10)
+        add(f"above masks at {t:g}", (format_interval(found.in_points) for found in above), 1.7 + t / 10)
     if board.protocol.has_probabilities:
         drops = [table.drops.get(row.estimator) for row in rows]
         add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):
             falling = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
-            add(f"p t={t:g}", falling, 1.5 + t / 10)
+            add(f"p at {t:g}", falling, 1.5 + t / 10)
         for i, t in enumerate(board.levels):
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
-            add(f"change t={t:g}", changes, 1.2 + t / 10)
+            add(f"change at {t:g}", changes, 1.2 + t / 10)
     for metric in table.metrics:  # somebody asked for them
         add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
@@ -175,19 +173,18 @@ def _network_columns(table: SuiteTable) -> Iterator[Column]:
         ps = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
         yield Column("permutation p", "perm. p", "right", tuple(ps), 4)
     if any(row.other_image for row in rows):
-        over = (format_interval(row.over_other_image) for row in rows)
-        yield Column("over other image", "over other image", "right", tuple(over), 3.1)
+        over = (format_interval(row.delta_other_image) for row in rows)
+        yield Column("Δ other image", "Δ other image", "right", tuple(over), 3.1)
     for kind in table.twins:
-        over = (format_interval(row.over_twins.get(kind, nothing)) for row in rows)
-        yield Column(f"over {kind}", f"over {kind}", "right", tuple(over), 3.3)
+        over = (format_interval(row.delta_twins.get(kind, nothing)) for row in rows)
+        yield Column(f"Δ {kind}", f"Δ {kind}", "right", tuple(over), 3.3)
     for i, t in enumerate(levels):
         gains = (table.gains(row)[i] for row in rows)
         cells = tuple(MISSING if gain is None else format_signed(gain) for gain in gains)
-        yield Column(f"gain t={t:g}", f"at {t:g}", "right", cells, 3)
+        yield Column(f"gain at {t:g}", f"gain\nat {t:g}", "right", cells, 3)
     for i, t in enumerate(levels):
-        yield Column(
-            f"t={t:g}", f"t={t:g}", "right", tuple(format_percent(row.accuracies[i].value) for row in rows), 2 + t
-        )
+        shares = tuple(format_percent(row.accuracies[i].value) for row in rows)
+        yield Column(f"predictions kept at {t:g}", f"kept\nat {t:g}", "right", shares, 2 + t)
 
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
@@ -201,7 +198,7 @@ def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
 def _wide(columns: list[Column]) -> int:
     """Count the letters of a line: the columns, one space between two, and one at either side."""
     cells = ([cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)] for column in columns)
-    return sum(max(map(len, each)) for each in cells) + len(columns) + 1
+    return sum(max(map(len, "\n".join(each).split("\n"))) for each in cells) + len(columns) + 1
 
 
 def _name(table: SuiteTable, row: Row) -> str:
@@ -217,12 +214,12 @@ def _beats(row: Row) -> str:
     return "control" if find_estimator(row.estimator).is_model_free else MISSING
 
 
-def _describe_verdict(table: SuiteTable, row: Row) -> str:
-    """Return the most that a row is shown to know, else its verdict against Random."""
-    if find_estimator(row.estimator).is_model_free:
+def _name_beaten(table: SuiteTable, row: Row) -> str:
+    """Return the most that a row is better than, else how it stands beside Random."""
+    if find_estimator(row.estimator).is_model_free or row.random is None:
         return MISSING
-    *_, most = ("", *table.knows(row))
-    return most or _verdict(row.random)
+    *_, most = ("", *table.better_than(row))
+    return most or _BESIDE_RANDOM[row.random.verdict]
 
 
 def _verdict(found: Comparison | None) -> str:

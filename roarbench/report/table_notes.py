@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.row_warnings import describe_floor, list_general_doubts
-from roarbench.analysis.stored_results import KEPT_ENOUGH
+from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.naming import find_display_name, find_known_estimator
@@ -125,7 +125,7 @@ def _noise(table: SuiteTable, sign: str) -> str:
         return lacking
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.confused.items())
     return (
-        f"{sign} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
+        f"{sign} The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy "
         f"copies: {shares}. {lacking}"
     ).strip()
 

@@ -67,15 +67,15 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         **make_plain_comparison(row.beating),
-        "knows": ", ".join(table.knows(row)) or None,
+        "better_than": ", ".join(table.better_than(row)) or None,
         **_plain_twins(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
-        **name_interval_ends("over_other_image", row.over_other_image),
+        **name_interval_ends("delta_other_image", row.delta_other_image),
         **name_interval_ends("gain", row.gain),
         "seeds": row.seeds,
-        "kept": table.suite_results.kept.get(row.estimator),
+        "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
         **_plain_above(table, row),
@@ -106,14 +106,14 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
-        **name_interval_ends("over_nearest", found.over if found else Estimate()),
+        **name_interval_ends("delta_nearest_control", found.over if found else Estimate()),
     }
 
 
 def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row's gain over its twins, in accuracy points; nothing where no row has any."""
-    twins = (name_interval_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
-    return {"over_twins": dict(chain(*twins))} if table.twins else {}
+    twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twins)
+    return {"delta_twins": dict(chain(*twins))} if table.twins else {}
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:

@@ -114,7 +114,7 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
         "above_masks": {str(t): evidence.above_masks(name, t)._asdict() for t in masks.levels},
         "floor": list(floor),
         "gain": main.area(name)._asdict(),
-        "mask_only": {str(t): {"accuracy": alone[t], "over_random": lead[t]} for t in masks.levels},
+        "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
         "ties": evidence.suite_results.ties.get(name),
         "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
         "twins": {kind: {part: found._asdict() for part, found in twin._asdict().items()} for kind, twin in twins},
@@ -158,12 +158,12 @@ def _maps(panel: Panel) -> Columns:
     evidence, names, columns = panel.evidence, panel.names, {}
     alone = evidence.masks
     for t in alone.levels:
-        columns[f"mask-only t={t:g}"] = [
+        columns[f"mask-only at {t:g}"] = [
             _accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
         ]
-        columns[f"above masks t={t:g}"] = [format_interval(evidence.above_masks(name, t).in_points) for name in names]
+        columns[f"above masks at {t:g}"] = [format_interval(evidence.above_masks(name, t).in_points) for name in names]
     for t in evidence.main.levels:
-        columns[f"smoothness t={t:g}"] = [format_decimals(evidence.smoothness.get((name, t)), 2) for name in names]
+        columns[f"smoothness at {t:g}"] = [format_decimals(evidence.smoothness.get((name, t)), 2) for name in names]
     ties = evidence.suite_results.ties
     return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
 
@@ -173,7 +173,7 @@ def _twins(panel: Panel) -> Columns:
     rows = [find_twins(panel.evidence, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
         columns[kind] = [_points(twins.get(kind, absent).gain) for twins in rows]
-        columns[f"{kind} - itself"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
+        columns[f"Δ {kind}"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
     return columns
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.row_warnings import MASKS, SOME, Grade, Mark, describe_ties, find_row_marks, is_about
-from roarbench.analysis.stored_results import KEPT_ENOUGH, describe_prediction_stability
+from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_stability
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.naming import describe_control_inputs, find_display_name
@@ -69,7 +69,7 @@ def _rival(found: ControlComparison, protocol: Protocol) -> Doubt:
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     """Yield the twins over which a row has no gain; another reference of one kind may know as much."""
-    for kind, over in row.over_twins.items():
+    for kind, over in row.delta_twins.items():
         found = row.over(kind)
         if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
@@ -99,10 +99,10 @@ def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 
 def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    kept = evidence.suite_results.kept.get(name)
-    if kept is not None and kept < KEPT_ENOUGH:
-        sentence = f"{describe_prediction_stability(kept)} So it often explains another class."
-        yield Doubt(f"{kept:.0%} of noisy copies keep their class", sentence)
+    share = evidence.suite_results.prediction_stability.get(name)
+    if share is not None and share < STABLE_ENOUGH:
+        sentence = f"{describe_prediction_stability(share)} So it often explains another class."
+        yield Doubt(f"{share:.0%} of noisy copies keep their class", sentence)
 
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:

@@ -40,7 +40,7 @@ class Row:
     # other images; under DiffROAR that of KAR minus that of ROAR
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points
-    over_sobel: Estimate  # its gain minus Sobel's, in accuracy points
+    delta_sobel: Estimate  # its gain minus Sobel's, in accuracy points
     place: Place | None  # None of a check and where the gain is missing
     check: bool = False  # it is a check of another row, and changes no verdict and no place
     # where the gain of a replication is expected, with the confidence of the board: the same test images and design,
@@ -48,7 +48,7 @@ class Row:
     predicted: Estimate = Estimate()
     # its gain minus that of its maps handed to other images, in accuracy points: what it knows about this image.
     # Missing without that twin's curve
-    over_other_image: Estimate = Estimate()
+    delta_other_image: Estimate = Estimate()
     # the comparisons with controls and with its twins, by their ids, Random's own with `ZERO`; nothing of a check,
     # without intervals or where a gain is missing
     against: Mapping[str, Comparison] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Row:
     # missing, and without intervals
     beating: ControlComparison | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
-    over_twins: Mapping[str, Estimate] = field(default_factory=dict)
+    delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
 
     @property

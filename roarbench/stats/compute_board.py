@@ -168,7 +168,7 @@ class Judge(Drawn):
             found[name][other] = one
         return found
 
-    def over_twins(self, name: str) -> dict[str, Estimate]:
+    def delta_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus that of each of its twins."""
         over = {kind: self.minus(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
@@ -207,7 +207,7 @@ class Judged(NamedTuple):
     against: Mapping[str, Mapping[str, Comparison]]  # the same by row
     places: Mapping[str, Place]
     detectable: float | None
-    over_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
+    delta_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
 
 
 def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
@@ -215,7 +215,7 @@ def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str])
     judge = Judge(**vars(drawn))
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
     found = detect_difference(judge.own_pairs) if judge.placed else None
-    twins = {name: judge.over_twins(name) for name in shown}
+    twins = {name: judge.delta_twins(name) for name in shown}
     return Judged(tested.comparisons, tested.against, judge.places, found, twins)
 
 
@@ -226,7 +226,7 @@ def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
 def _row(judge: Judge, name: str, place: Place | None) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # masks alone have no point at t = 0
-    twins = judge.over_twins(name)
+    twins = judge.delta_twins(name)
     return Row(
         estimator=name,
         seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
@@ -234,12 +234,12 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
         accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
         differences=tuple(judge.difference(name, t) for t in scores.levels),
         gain=judge.area(name),
-        over_sobel=judge.estimate(judge.minus(name, SOBEL)) if name in judge.placed else Estimate(),
+        delta_sobel=judge.estimate(judge.minus(name, SOBEL)) if name in judge.placed else Estimate(),
         place=place,
         check=name in scores.checks,
         predicted=judge.estimate(judge.replicated.get(name)),
-        over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge.against[name],
         beating=judge.beating(name),
-        over_twins=twins,
+        delta_twins=twins,
     )

@@ -68,7 +68,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
-    beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.over_twins[name]}
+    beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.delta_twins[name]}
     tested = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
     return replace(
         _empty(name, drawn.scores),
@@ -79,9 +79,9 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         gain=Estimate(0.0) if kept.same else drawn.area(name),
         place=judged.places.get(name),
         predicted=Estimate() if kept.same else drawn.estimate(predict_replication(found.gain)),
-        over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judged.against[name],
-        over_twins=twins,
+        delta_twins=twins,
         network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else tested,
     )
 

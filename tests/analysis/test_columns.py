@@ -120,7 +120,7 @@ def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     nothing = dict.fromkeys(VALUES)
     assert (kept["grad"], kept["random"], kept["sobel"]) == (VALUES, nothing | {"pixel-flipping": 0.5}, nothing)
     lines = render(scored, "markdown").splitlines()
-    assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
+    assert lines[2].endswith("| above masks at 0.9 | PF ↓ | RP ↑ | FC ↑ |")
     (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
@@ -146,15 +146,18 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         names = rankings.get(point.cell.estimator, ("", ""))
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
     stored = add_prediction_stability(whole, tmp_path)
-    assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
+    assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = table_of(stored)
     text, rows = words_of(shown), rows_of(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
     assert f"{said} " in render(shown, "markdown", notes=True)
-    assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
+    assert (rows["var-grad"]["prediction_stability"], rows["grad"]["prediction_stability"]) == (
+        pytest.approx(0.7),
+        None,
+    )
     for kept in ({"var-grad": 0.8}, {}):
-        assert "†" not in words_of(table_of(replace(stored, kept=kept)))
+        assert "†" not in words_of(table_of(replace(stored, prediction_stability=kept)))
 
 
 def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tmp_path):

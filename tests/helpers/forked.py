@@ -17,7 +17,6 @@ import pytest  # noqa: F401
 
 from roarbench.cli import main
 from roarbench.execution import run_suite
-from roarbench.execution import sequential as course  # noqa: F401
 from roarbench.forecast import rates
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore

@@ -12,6 +12,7 @@ from leaderboard.records import BoardRow
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.protocols import SHOWN
 from roarbench.report import warning_text
+from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.report.warning_text import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -121,8 +122,12 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
 def test_a_page_says_what_an_estimator_is_shown_to_know():
     board = SimpleNamespace(rows=(), title="quick", gained=True)
     beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
-    for knows, said in (((), ""), (("image",), " It tells images apart"), (("image", "network"), " It depends on the")):
-        found = write_verdict_sentence(board, row("yes", knows=knows))
+    for beaten, said in (
+        ((), ""),
+        ((CONTROLS,), " It tells images apart"),
+        ((CONTROLS, UNTRAINED), " It depends on the"),
+    ):
+        found = write_verdict_sentence(board, row("yes", better_than=beaten))
         assert found.startswith(f"{beats}{said}") and bool(said) is (found != beats)
 
 
@@ -148,7 +153,7 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     assert why.startswith("It beats every control under Matched gain and is below Local contrast under ROAR.")
     assert MATCHED.question in why and ROAR.question in why
     assert said(matched="<", roar="yes").startswith("It beats every control under ROAR and is below Local contrast ")
-    assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
+    assert said(matched="yes", roar="≈") == said(matched="yes", specific="<") == ""
 
 
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
@@ -203,11 +208,11 @@ def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
         f"var-grad~{kind}": Comparison(Verdict.BETTER if over.low > 0 else Verdict.SAME, 0.1, 0.1, over)
         for kind, over in twins.items()
     }
-    ((short, sentence, grave),) = texts(held(), over_twins=twins, against=against)
+    ((short, sentence, grave),) = texts(held(), delta_twins=twins, against=against)
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
     below = {"untrained": Estimate(-3.3, -4.6, -1.9)}
     against = {"var-grad~untrained": Comparison(Verdict.WORSE, 0.01, 0.01)}
-    ((short, _, _),) = texts(held(), over_twins=below, against=against)
+    ((short, _, _),) = texts(held(), delta_twins=below, against=against)
     assert short == "< untrained network"
 
 
@@ -230,7 +235,7 @@ def test_masks_that_tell_the_class_have_their_size(suite):
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
 def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_line_of_text(protocol):
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
-    found, elsewhere, noise = texts(replace(held(), kept={"var-grad": 0.684}, **outside), protocol)
+    found, elsewhere, noise = texts(replace(held(), prediction_stability={"var-grad": 0.684}, **outside), protocol)
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "68 % of noisy copies keep their class" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510

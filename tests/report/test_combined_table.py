@@ -18,19 +18,19 @@ from tests.helpers.tables import printed
 from tests.helpers.two_questions import by_hand
 
 TEXT = """\
-                               made-up v1
- estimator          ROAR gain [95%] Random   own-network gain explains?
- grad             -4.5 [-5.7, -3.2] worse   +3.1 [-0.1, +6.3] not shown
- ig                         not run         +1.0 [+0.5, +1.5] yes
- gb                               – –       -2.0 [-3.0, -1.0] opposes it
- random-blurred +10.7 [+9.3, +12.2] better  0 by construction
- sobel (!!)       +5.0 [+4.0, +6.0] ≈       0 by construction
- random                         0.0 control 0 by construction
+                                made-up v1
+ estimator          ROAR gain [95%] vs Random  own-network gain explains?
+ grad             -4.5 [-5.7, -3.2] worse     +3.1 [-0.1, +6.3] not shown
+ ig                         not run           +1.0 [+0.5, +1.5] yes
+ gb                               – –         -2.0 [-3.0, -1.0] opposes it
+ random-blurred +10.7 [+9.3, +12.2] better    0 by construction
+ sobel (!!)       +5.0 [+4.0, +6.0] ≈         0 by construction
+ random                         0.0 control   0 by construction
 ROAR gain: accuracy lost beyond Random's after retraining, t = 0.9.
 Own-network gain: predictions lost under own maps beyond others', t = 0.05, 0.5.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
-| estimator | ROAR gain [95%] | Random | own-network gain | explains? |
+| estimator | ROAR gain [95%] | vs Random | own-network gain | explains? |
 | --- | --- | --- | --- | --- |
 | `grad` | -4.5 [-5.7, -3.2] | worse | +3.1 [-0.1, +6.3] | not shown |
 | `ig` | not run |  | +1.0 [+0.5, +1.5] | yes |

@@ -38,7 +38,7 @@ def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blu
     against |= {"var-grad~other-image": BETTER} if name == "var-grad" else {}
     against = {rival: found for rival, found in against.items() if found}
     made = Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, position, check, against=against)
-    return replace(made, over_other_image=OVER) if name == "var-grad" else made
+    return replace(made, delta_other_image=OVER) if name == "var-grad" else made
 
 
 LOW = (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6))
@@ -71,7 +71,7 @@ def text(table, width=80, notes=True):
 
 
 def line_of(shown, name):
-    return next(line for line in shown.splitlines() if f" {name} " in line)
+    return next(line for line in shown.splitlines() if f" {name} " in line and "gain [95%]" not in line)
 
 
 JSON = """{
@@ -84,11 +84,12 @@ ROW = """{
     "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "added": false, "verdict": "better",
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
     "flag": "Its mask alone has most of it.",
-    "beats_controls": null, "nearest_control": null, "over_nearest": null, "over_nearest_low": null,
-    "over_nearest_high": null, "knows": null,
-    "verdict_other_image": "better", "over_other_image": 2.5, "over_other_image_low": 1.0,
-    "over_other_image_high": 4.0, "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2,
-    "kept": null, "limit": null, "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
+    "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
+    "delta_nearest_control_high": null, "better_than": null,
+    "verdict_other_image": "better", "delta_other_image": 2.5, "delta_other_image_low": 1.0,
+    "delta_other_image_high": 4.0, "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2,
+    "prediction_stability": null, "limit": null,
+    "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034}}"""
 
 
@@ -130,8 +131,8 @@ def test_markdown_is_a_table_with_its_caption():
     assert lines == [
         "**made-up v1: ROAR**",
         "",
-        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred "
-        "| over other image | vs other image | t=0.5 | t=0.9 | above masks t=0.9 |",
+        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs blurred random "
+        "| Δ other image | vs other image | accuracy at 0.5 | accuracy at 0.9 | above masks at 0.9 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not significantly different | +2.5 [+1.0, +4.0] "
         "| better | 70.0 | 50.0 | +1.2 [-1.0, +3.4] |",
@@ -204,27 +205,27 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
         return replace(row, against=row.against | {f"{row.estimator}~untrained": found})
 
     told = (
-        ("image", beside(ROWS[3], SAME)),
-        ("image, network", beside(replace(ROWS[3], estimator="gb"), BETTER)),
-        ("≈", beside(ROWS[2], BETTER)),  # no better than Random: its twin is no matter
+        ("controls", beside(ROWS[3], SAME)),
+        ("controls, untrained twin", beside(replace(ROWS[3], estimator="gb"), BETTER)),
+        ("≈ Random", beside(ROWS[2], BETTER)),  # no better than Random: its twin is no matter
         ("–", ROWS[4]),  # Sobel's filter asks none
     )
     table = with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
-    rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
+    rows = {row["estimator"]: row["better_than"] for row in json.loads(render(table, "json"))["rows"]}
     for words, row in told:
-        assert f" {words.removeprefix('image, ')} " in line_of(text(table, 200), row.estimator)
-        assert rows[row.estimator] == (words if "image" in words else None)
-    assert "Knows: the image if better than Random" in words_of(table)
+        assert f" {words.removeprefix('controls, ')} " in line_of(text(table, 200), row.estimator)
+        assert rows[row.estimator] == (words if "controls" in words else None)
+    assert "Better than controls: than Random" in words_of(table)
 
 
-@pytest.mark.parametrize(("gain", "word"), [(9.9, "image"), (10.1, "better")])
-def test_a_row_below_a_control_that_should_have_0_does_not_know_the_image(gain, word):
+@pytest.mark.parametrize(("gain", "word"), [(9.9, "controls"), (10.1, "Random")])
+def test_a_row_below_a_control_that_should_have_0_is_not_better_than_controls(gain, word):
     """Blurred noise with an interval of [-1, +21] is not significantly off 0, and may stand above the row."""
     noise = replace(ROWS[1], estimator="random-blurred", gain=Estimate(gain, -1.0, 21.0), against={"random": SAME})
     row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
     table = with_board(protocol=SHOWN["matched"], rows=(noise, row))
     assert f" {word} " in line_of(text(table, 200), row.estimator)
-    assert table.knows(row) == (("image",) if word == "image" else ())
+    assert table.better_than(row) == (("controls",) if word == "controls" else ())
 
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
@@ -243,6 +244,7 @@ def test_latex_has_the_same_cells():
     lines = render(with_board(rows=(*ROWS, CHECK)), "latex", advised).splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
+    assert r"vs blurred random & $\Delta$ other image & vs other image & accuracy at 0.5" in lines[top - 2]
     assert lines[top : top + 2] == [
         r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not significantly different & "
         r"$+2.5$ [$+1.0$, $+4.0$] & better & 70.0 & 50.0 & $+1.2$ [$-1.0$, $+3.4$] \\",
@@ -267,14 +269,14 @@ def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_min
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     levels = tuple(n / 20 for n in range(1, 20))
-    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), over_other_image=NONE, against={})
+    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), delta_other_image=NONE, against={})
     table = replace(with_board(levels=levels, rows=(row,)), above_masks={})
-    narrow = text(table)
-    assert max(map(len, narrow.splitlines())) <= 80
-    shown = [t for t in levels if f" t={t:g} " in narrow.splitlines()[2]]
+    narrow = text(table, 100)
+    assert max(map(len, narrow.splitlines())) <= 100
+    shown = [t for t in levels if f" at {t:g} " in narrow.splitlines()[3]]
     assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # where the most is gone
     left = "".join(narrow.split()).partition("Notshown:")[2].partition("(")[0]
-    assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
+    assert left == ",".join(f"accuracyat{t:g}" for t in levels[: -len(shown)])
     assert text(table, width=400).count("98.8") == len(levels)
 
 
@@ -313,9 +315,9 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
         "Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0]."
     )
     assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("Doubt on this table: ")
-    assert table.knows(rows[1]) == (), "no better than a map that knows nothing"
+    assert table.better_than(rows[1]) == (), "no better than a map that knows nothing"
     calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
-    assert "Doubt on" not in write_remarks(calm) and calm.knows(rows[1]) == ("image",)
+    assert "Doubt on" not in write_remarks(calm) and calm.better_than(rows[1]) == ("controls",)
 
 
 @pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)

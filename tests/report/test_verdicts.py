@@ -189,7 +189,7 @@ def cells(panel, title, estimator):
 def test_every_number_is_in_its_column(made, monkeypatch):
     monkeypatch.setattr(Drawn, "accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
     monkeypatch.setattr(Drawn, "difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
-    assert cells(made, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
+    assert cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
     areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
@@ -199,7 +199,7 @@ def test_every_number_is_in_its_column(made, monkeypatch):
 
 def test_what_is_missing_is_a_dash(made):
     assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
-    assert cells(made, "Removal masks", "grad")["smoothness t=0.9"] == "–"
+    assert cells(made, "Removal masks", "grad")["smoothness at 0.9"] == "–"
     empty = compute_validity_panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in list_sections(empty):
         assert {cell for line in section.lines for cell in line[1:]} == {"–"}
@@ -222,7 +222,7 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
     less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
-    for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")):
+    for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("specific",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
         found = compute_validity_panel(held(scored), Bootstrap(resamples=50))
         columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
@@ -237,7 +237,7 @@ def test_json_has_every_number(made):
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
     assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
-    assert grad["mask_only"]["0.9"]["over_random"] == evidence.masks.difference("grad", 0.9)._asdict()
+    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.masks.difference("grad", 0.9)._asdict()
     assert grad["twins"]["blurred"]["difference"] == find_twins(evidence, "grad")["blurred"].difference._asdict()
     assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict()
     assert grad["fills"].keys() == {"mean"}
