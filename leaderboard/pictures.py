@@ -188,9 +188,7 @@ def _find_removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Mask
 
 def _wide(removed: Masks, layout: Layout) -> Masks:
     """Return removed features, bool (n, d), as removed numbers of the images, bool (n, c or 1, h, w)."""
-    side, (_, height, width) = layout.unit.side, layout.shape
-    grid = removed.reshape(len(removed), *layout.unit.grid(layout.shape))
-    return grid.repeat(side, 2).repeat(side, 3)[:, :, :height, :width]
+    return removed.reshape(len(removed), *layout.unit.grid(layout.shape))
 
 
 def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:

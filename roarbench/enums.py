@@ -25,28 +25,11 @@ class Unit(StrEnum):
 
     SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
     PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
-    PATCH_4 = "patch:4"  # a square of 4 x 4 pixels; the map is summed over it and over channels
-    PATCH_8 = "patch:8"
-    SUPERPIXEL = "superpixel"  # pixels, those of a superpixel one after the other; the map is averaged over it
-
-    @property
-    def side(self) -> int:
-        """Return the height and width of the squares of pixels that are one feature."""
-        return int(self.partition(":")[2] or 1)
 
     def grid(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return layers, rows and columns of an image's features; squares that its border cuts are features, too.
-
-        Args:
-            shape: Channels, height and width of an image.
-        """
+        """Return layers, rows and columns of the features of an image with these channels, height and width."""
         channels, height, width = shape
-        return channels if self is Unit.SCALAR else 1, -(-height // self.side), -(-width // self.side)
-
-    @property
-    def stem(self) -> str:
-        """Return its name within those of files and addresses, where a colon would end a scheme."""
-        return self.replace(":", "")
+        return channels if self is Unit.SCALAR else 1, height, width
 
 
 class ScoredNetwork(StrEnum):

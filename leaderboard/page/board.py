@@ -46,7 +46,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     levels = (float(level),) if level else ()
     board, tables = view.board_of(protocol, unit, levels), [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {protocol.tab}"
-    units, stem = view.results.units(protocol), f"board-{view.slug}-{protocol.name}-{unit.stem}"
+    units, stem = view.results.units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,

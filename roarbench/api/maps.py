@@ -14,13 +14,13 @@ from torch import Tensor
 from roarbench.api.functions import make_row_name
 from roarbench.api.inputs import to_array
 from roarbench.api.removal import drop_channel_axis
-from roarbench.datasets.superpixel_files import load_superpixels
-from roarbench.enums import Split, Unit
+from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_image_ids
-from roarbench.execution.ranking_jobs import join_ranges, rank_maps
+from roarbench.execution.ranking_jobs import join_ranges
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.kernels.device_ranking import rank_to_planes
 from roarbench.kernels.ranking import draw_tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -114,15 +114,12 @@ def _ties(ids: Tensor, d: int) -> Tensor:
 
 
 def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
-    images, weights = explained.work.images[split], explained.store.checksum()
+    weights = explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
         ties = partial(_ties, make_image_ids(split, start, stop), spec.layout.features)
-        labels = None
-        if spec.unit is Unit.SUPERPIXEL:
-            labels = load_superpixels(explained.work.images.folder, split, images.pixels, start, stop)
-        planes, tied = rank_maps(spec, part, ties, labels)
+        planes, tied = rank_to_planes(part, ties, spec.layout)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

@@ -16,7 +16,7 @@ from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_m
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.kernels import ranking
-from roarbench.kernels.degrade import degrade, expand_to_pixels
+from roarbench.kernels.degrade import degrade
 from roarbench.kernels.fill import fill_features
 from roarbench.models.checks import check_network
 from roarbench.models.outputs import add_second_logit, read_logits, return_logits_alone
@@ -130,7 +130,7 @@ def mark_removed(
         shape: Of the images, (…, c, h, w).
         t: Fraction of features that are removed, in [0, 1].
         order: `morf` or `lerf`.
-        unit: `scalar`, or squares of pixels.
+        unit: `scalar` or `pixel`.
 
     Returns:
         bool (n, c, h, w) for scalars, (n, 1, h, w) else.
@@ -141,7 +141,7 @@ def mark_removed(
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
     c, h, w = shape[-3:]
-    return expand_to_pixels(torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w))), (c, h, w), unit)
+    return torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w)))
 
 
 @contextmanager

@@ -188,10 +188,6 @@ class Suite:
     @cached_property
     def _tried(self) -> tuple[Plan, list[str]]:
         """Return the plan as it can be run, and warnings of its network."""
-        if self.unit is Unit.SUPERPIXEL:
-            from roarbench.datasets.superpixel_files import require_slic
-
-            require_slic()
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_check import drop_inapplicable_estimators

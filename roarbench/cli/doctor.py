@@ -32,7 +32,6 @@ _EXTRAS = {
     "postgres": "psycopg",
     "quantus": "quantus",
     "ray": "ray",
-    "superpixels": "skimage",
 }
 
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.datasets.superpixel_files import require_slic
-from roarbench.enums import Making, Unit
+from roarbench.enums import Making
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators.affine_stem import fold_batchnorm
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
@@ -40,14 +39,12 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
 
     Raises:
         CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; its
-            weights and one image do not fix its logits; or what finds superpixels is not installed.
+            weights and one image do not fix its logits.
     """
     if suite.own is None:
         return Fitted(suite)
     if suite.networks:
         return _drop_for_all_networks(suite, suite.own)
-    if any(block.unit is Unit.SUPERPIXEL for block in suite.blocks):
-        require_slic()
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     model = _built(suite, generator)

@@ -1,24 +1,19 @@
 """Jobs that rank a range of images by estimators that share passes, and join the ranges."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from roarbench.datasets.superpixel_files import load_superpixels
-from roarbench.enums import Split, Unit
+from roarbench.enums import Split
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.device_ranking import Ranked, compute_tied_shares, rank_to_planes
-from roarbench.kernels.ranking import arrange_features, sort_keys
-from roarbench.kernels.superpixels import average_over_superpixels, group_ties_by_superpixel, number_superpixels
+from roarbench.kernels.device_ranking import rank_to_planes
 from roarbench.sandbox.explain import count_images_per_sandbox
 from roarbench.store.map_provenance import MapProvenance, merge
 from roarbench.store.ranking_spec import RankingSpec
@@ -88,35 +83,18 @@ def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Return the rankings of one batch, and why some cannot be made."""
-    images, labels = work.images, None
-    if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
-        labels = load_superpixels(images.folder, split, images[split].pixels, start, stop)
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, str] = {}
     for spec, pair in asked.items():
         try:
-            planes, tied = rank_maps(spec, made[pair].importance, partial(ties, spec.layout.features), labels)
+            planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
         except RunError as error:  # of one estimator; the others of the pass go on
             failed[spec] = f"{split} images from {start} on: {error}"
         else:
             found[spec] = planes, made[pair].provenance._replace(ties=tied)
     return found, failed
-
-
-def rank_maps(
-    spec: RankingSpec, importance: Tensor, ties: Callable[[], Tensor], labels: NDArray[np.uint16] | None
-) -> Ranked:
-    """Rank one batch's maps as `rank_to_planes` does; `labels` are the images' superpixels, for rankings of these."""
-    layout = spec.layout
-    if layout.unit is not Unit.SUPERPIXEL:
-        return rank_to_planes(importance, ties, layout)
-    flat = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
-    assert labels is not None, "found for the batch"
-    joined = number_superpixels if spec.name == "random" else average_over_superpixels
-    planes = encode(sort_keys(joined(flat, labels), group_ties_by_superpixel(ties().cpu().numpy(), labels)), layout)
-    return Ranked(planes, compute_tied_shares(np.sort(flat, axis=1)))
 
 
 def join_ranges(work: SuiteWork, spec: RankingSpec) -> None:

@@ -31,11 +31,10 @@ def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, into an array over the image.
 
     d is the number of features in the unit's grid, `shape` is (c, h, w). The array is bool, (n, c, h, w) for scalars,
-    (n, 1, h, w) for pixels and squares of them; True where removed.
+    (n, 1, h, w) for pixels; True where removed.
     """
     grid = unit.grid(shape)
-    bits = _unpack(packed, prod(grid)).view(torch.bool)
-    return expand_to_pixels(bits.view(len(packed), *grid), shape, unit)
+    return _unpack(packed, prod(grid)).view(torch.bool).view(len(packed), *grid)
 
 
 def _unpack(packed: Tensor, d: int) -> Tensor:
@@ -49,17 +48,6 @@ def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
     """Return what `_unpack` does, by torch alone."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
-
-
-def expand_to_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Return removed features, bool (n, layers, rows, columns) over the unit's grid, over the image, (n, layers, h, w).
-
-    `shape` is (c, h, w). Where a feature has no more than one pixel it is `removed` itself.
-    """
-    if unit.side == 1:
-        return removed
-    wide = removed.repeat_interleave(unit.side, 2).repeat_interleave(unit.side, 3)
-    return wide[:, :, : shape[1], : shape[2]].contiguous()
 
 
 @dataclass(frozen=True)
@@ -127,7 +115,7 @@ class RedrawnImages:
         count, channels, height, width = images.shape
         shape = channels, height, width
         drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
-        return degrade(images, send_to_device(expand_to_pixels(drawn, shape, self.unit), images.device), self.fill)
+        return degrade(images, send_to_device(drawn, images.device), self.fill)
 
 
 def take_rows(data: Tensor, index: Tensor) -> Tensor:

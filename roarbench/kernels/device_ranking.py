@@ -63,9 +63,9 @@ def _longest_run(new: NDArray[np.bool_]) -> int:
 
 
 def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
-    """Return whether maps are ranked on a GPU: sums over squares are added up in an order that is NumPy's own."""
+    """Return whether maps are ranked on a GPU: NumPy adds up more channels in an order of its own."""
     channels, height, width = layout.shape
-    known = layout.unit is Unit.SCALAR or (layout.unit is Unit.PIXEL and channels <= _CHANNELS)
+    known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
     return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
 
 

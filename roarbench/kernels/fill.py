@@ -137,11 +137,10 @@ def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> l
     """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins, uint8 (n, d).
 
     The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replace_features`,
-    float32 in [0, 255], has every feature removed. The number of a feature of several pixels or channels is their mean.
+    float32 in [0, 255], has every feature removed. The number of a pixel is the mean of its channels.
     """
     change = (images.float() - replaced).abs()
     made = [change, blur(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
         made = [each.mean(1, keepdim=True) for each in made]
-        made = [F.avg_pool2d(each, unit.side, ceil_mode=True) for each in made] if unit.side > 1 else made
     return [each.flatten(1).round().to(torch.uint8).numpy() for each in made]

@@ -26,17 +26,8 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
         blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    made = [change, blurred] if unit is Unit.SCALAR else [_pool(each, unit.side) for each in (change, blurred)]
+    made = [change, blurred] if unit is Unit.SCALAR else [each.mean(1) for each in (change, blurred)]
     return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
-
-
-def _pool(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Return the mean over channels and each square; those that the border cuts have fewer pixels."""
-    grey = change.mean(1)
-    count, height, width = grey.shape
-    edges = [(0, 0), (0, -height % side), (0, -width % side)]
-    squares = np.pad(grey, edges, constant_values=np.nan).reshape(count, -(-height // side), side, -1, side)
-    return np.asarray(np.nanmean(squares, axis=(2, 4)))
 
 
 def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:

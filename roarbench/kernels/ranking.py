@@ -27,9 +27,7 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
         importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
             gives each channel of a pixel the same importance; the ties between them are broken like all others.
         shape: Channels, height and width of an image.
-        unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w. Patch: over
-            each square of pixels and its channels, d = ceil(h / side) ceil(w / side). Superpixel: as pixels, which
-            `superpixels` brings together.
+        unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w.
 
     Raises:
         RunError: The map has another shape, or a value that is not finite.
@@ -38,9 +36,9 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
     if importance.shape[1:] not in ((channels, height, width), (height, width)):
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
-    if unit is not Unit.SCALAR:
-        importance = _sum_importance(importance, height, width, unit)
-    elif importance.ndim == 3:
+    if unit is Unit.PIXEL and importance.ndim == 4:
+        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, in the end: no order of channels matters
+    elif unit is Unit.SCALAR and importance.ndim == 3:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
         flat = importance.reshape(len(importance), -1).astype(np.float32)
@@ -51,15 +49,6 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
         seen = f"{bad} of {flat.shape[1]} values that are not finite in float32"
         raise RunError(f"importance of image {image} of the batch has {seen}; an estimator returns finite numbers")
     return flat
-
-
-def _sum_importance(importance: NDArray[np.floating], height: int, width: int, unit: Unit) -> NDArray[np.floating]:
-    """Return importance summed over channels and squares, (n, rows, columns)."""
-    if importance.ndim == 4:
-        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, in the end: no order of channels matters
-    for axis, length in ((1, height), (2, width)) if unit.side > 1 else ():
-        importance = np.add.reduceat(importance, range(0, length, unit.side), axis=axis, dtype=np.float64)
-    return importance
 
 
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:

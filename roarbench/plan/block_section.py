@@ -61,8 +61,6 @@ def _read_block(
         ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
         fills = tuple(dict.fromkeys(map(find_fill, fills)))
-        if Unit.SUPERPIXEL in units and "random-redrawn" in estimators:
-            raise CallerError("random-redrawn draws pixels, and units has superpixel; leave one of them out")
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)
             masks = protocol.retrain is ScoredNetwork.MASKS  # which have no fill

@@ -99,9 +99,12 @@ class ReferenceSpec(Keyed):
 
 
 def run_of(values: Mapping[str, Any]) -> Run:
-    """Return the run that `record` was made of."""
+    """Return the run that `record` was made of; CallerError for what another version can alone."""
     cell = dict(values["cell"])
-    cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
+    try:
+        cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
+    except ValueError as error:
+        raise CallerError(f"this version cannot read a run: {error}; use the roarbench that made it") from None
     maps = Making(values.get("maps", Making.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 

@@ -70,11 +70,9 @@ def find_unit(name: str) -> Unit:
 
 
 def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
-    """Return a block with this fill, which masks alone do not have, and this unit, without rows that it cannot have."""
+    """Return a block with this fill, which masks alone do not have, and this unit."""
     masks = block.protocol.retrain is ScoredNetwork.MASKS
-    drawn = ("random-redrawn",) if unit is Unit.SUPERPIXEL else ()  # pixels, in every epoch
-    rows = tuple(name for name in block.estimators if name not in drawn)
-    return replace(block, estimators=rows, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
+    return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
 
 
 def _why_not_measured(block: Block, suite: SuiteSpec) -> str:

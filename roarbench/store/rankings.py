@@ -89,7 +89,7 @@ class RankingsStore:
 
     def folder(self, spec: RankingSpec) -> Path:
         """Return where these rankings lie, finished or not."""
-        name = f"{spec.name}-{spec.unit.stem}-{hash_value(describe_spec(spec))[:8]}"
+        name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     def finished(self, checksum: str) -> list[Path]:

@@ -1,7 +1,6 @@
-"""Stored images to pixels, whatever is odd about them, the files of IDX, and superpixels: found once and kept."""
+"""Stored images to pixels, whatever is odd about them, and the files of IDX."""
 
 import gzip
-import json
 import re
 import struct
 from dataclasses import replace
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
@@ -25,7 +23,6 @@ from roarbench.datasets.decode_image import (
     refuse_damaged,
 )
 from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.superpixel_files import load_superpixels
 from roarbench.enums import Split
 from roarbench.errors import DataError
 from roarbench.kernels.inputs import Normalisation
@@ -282,31 +279,3 @@ def test_files_of_idx_are_read_and_damage_is_named(tmp_path, pack, end):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=re.escape(said)):
             read_idx(tmp_path, Split.TRAIN)
-
-
-def halves(channels):
-    """Dark on the left, light on the right, with a little noise; uint8 (channels, 32, 32)."""
-    image = np.random.default_rng(0).integers(0, 9, (channels, 32, 32)).astype(np.uint8)
-    image[:, :, 18:] += 200
-    return image
-
-
-def test_no_superpixel_is_both_dark_and_light_and_they_are_found_once_and_kept(tmp_path, monkeypatch):
-    skimage = pytest.importorskip("skimage")
-    for channels in (1, 3):
-        labels = superpixel_files.compute_superpixels(halves(channels))
-        assert (labels.shape, labels.dtype) == ((32, 32), np.uint16)
-        assert not set(np.unique(labels[:, :18])) & set(np.unique(labels[:, 18:]))
-        assert 32 <= len(np.unique(labels)) <= 96
-        assert labels.max() == len(np.unique(labels)) - 1
-
-    monkeypatch.setattr(superpixel_files, "_CHUNK", 2)
-    pixels = np.stack([halves(3) + np.uint8(i) for i in range(5)])
-    expected = np.stack([superpixel_files.compute_superpixels(image) for image in pixels])
-    np.testing.assert_array_equal(load_superpixels(tmp_path / "one", Split.TEST, pixels, 1, 4), expected[1:4])
-    monkeypatch.setattr(superpixel_files, "compute_superpixels", None)  # would fail if it were called
-    np.testing.assert_array_equal(load_superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
-    note = json.loads((tmp_path / "one" / "superpixels-64" / "test-000002.json").read_text())
-    assert note.items() >= {"scikit-image": skimage.__version__, "segments": 64, "compactness": 10.0}.items()
-    with pytest.raises(TypeError):
-        load_superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)

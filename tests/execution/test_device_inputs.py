@@ -1,22 +1,19 @@
-"""What networks see of images with other fills than the mean, and of runs by superpixels."""
+"""What networks see of images with other fills than the mean."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
-from roarbench.datasets import superpixel_files as slic
-from roarbench.enums import FILLS, Split, Unit
+from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution.importance import make_image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import fill_features
-from roarbench.kernels.ranking import count_removed
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
-from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, rankings_of, removed, score_all
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, rankings_of
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
 
@@ -47,21 +44,3 @@ def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
     monkeypatch.setattr(inputs, "SHARE", 0.0)
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
         inputs.make_degraded(work.images, Split.TEST, rankings_of(work, run), run.cell)
-
-
-@pytest.mark.slow
-def test_whole_superpixels_are_removed_and_one_is_cut_at_most(tmp_path, monkeypatch):
-    """Random draws superpixels, too."""
-    pytest.importorskip("skimage")
-    monkeypatch.setattr(slic, "SEGMENTS", 24)
-    block = Block(ROAR, ("random", "sobel", "truth"), (0.3, 0.5), seeds=1, unit=Unit.SUPERPIXEL)
-    suite = replace(SUITE, name="superpixels", blocks=(block,))
-    work = make_work(tmp_path, suite)
-    labels = slic.load_superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24).reshape(TEST, -1)
-    for run in (run for run in score_all(work, make_runs(work, suite)) if run.cell.t):
-        found = removed(rankings_of(work, run), Split.TEST, run.cell.t)
-        assert (found.sum(1) == count_removed(run.cell.t, 64)).all()
-        for gone, of in zip(found, labels, strict=True):
-            shares = [gone[of == number].mean() for number in np.unique(of)]
-            assert len(shares) > 2
-            assert sum(0 < share < 1 for share in shares) <= 1

@@ -51,12 +51,9 @@ def removed_features(importance: np.ndarray, first_id: int, t: float, order: str
 def features_of(shape: tuple[int, int, int], unit: str) -> list[list[tuple[int, int, int]]]:
     """The numbers of an image, as channel, row and column, that each feature consists of."""
     channels, height, width = shape
-    numbers = [(c, y, x) for c in range(channels) for y in range(height) for x in range(width)]
     if unit == "scalar":
-        return [[number] for number in numbers]
-    side = {"pixel": 1, "superpixel": 1, "patch:4": 4, "patch:8": 8}[unit]
-    corners = [(y, x) for y in range(0, height, side) for x in range(0, width, side)]
-    return [[(c, y, x) for c, y, x in numbers if (y // side * side, x // side * side) == corner] for corner in corners]
+        return [[(c, y, x)] for c in range(channels) for y in range(height) for x in range(width)]
+    return [[(c, y, x) for c in range(channels)] for y in range(height) for x in range(width)]
 
 
 def moments(pixels: np.ndarray) -> tuple[list[float], list[float]]:

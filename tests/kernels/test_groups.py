@@ -1,4 +1,4 @@
-"""Groups of features: strata of matched masks, superpixels, and how many neighbours are removed together."""
+"""Groups of features: strata of matched masks, and how many neighbours are removed together."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from roarbench.kernels.bit_planes import Layout, find_removed_bits, read_bin_cod
 from roarbench.kernels.fill import compute_removal_magnitude
 from roarbench.kernels.mask_smoothness import compute_smoothness
 from roarbench.kernels.matched_masks import assign_strata, match_removed
-from roarbench.kernels.superpixels import average_over_superpixels, group_ties_by_superpixel, number_superpixels
 from tests.helpers.streamed import encoded
 
 N, SHAPE = 4, (3, 8, 8)
@@ -74,19 +73,6 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
             assert expected == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
 
 
-# two images of 2 x 3 pixels; the second has one superpixel alone in the middle of another
-LABELS = np.array([[[0, 0, 1], [2, 1, 1]], [[4, 4, 4], [4, 7, 4]]], np.uint16)
-VALUES = np.array([[1, 3, 4, -6, 1, 1], [1, 1, 1, 1, 9, 6]], np.float32)
-
-
-def test_superpixels_by_hand():
-    assert_array_equal(average_over_superpixels(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
-    assert_array_equal(number_superpixels(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
-    ties = np.array([[3, 0, 1, 2, 5, 4], [5, 0, 1, 2, 3, 4]], np.int32)
-    # superpixels of the first image have the ties of their first pixels, 3, 1 and 2: so 1 goes first, then 2, then 0
-    assert_array_equal(group_ties_by_superpixel(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
-
-
 @pytest.mark.parametrize(
     ("images", "shape", "unit", "expected"),
     [
@@ -98,9 +84,8 @@ def test_superpixels_by_hand():
         # the end of a row and the start of the next; the ends of a channel and of an image
         ([[[[0, 0, 1], [1, 0, 0]], [[0, 0, 0], [0, 0, 0]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
         ([[[[0, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 0, 1]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
-        # 4 pairs * 2/4 * 1/3 by chance; features that are pixels and squares have no channels
+        # 4 pairs * 2/4 * 1/3 by chance; pixels have no channels
         ([[[[1, 1], [0, 0]]]], (3, 2, 2), Unit.PIXEL, 1.5),
-        ([[[[1, 1], [0, 0]]]], (3, 7, 8), Unit.PATCH_4, 1.5),
         ([[[[0, 1], [0, 0]]]], (1, 2, 2), Unit.SCALAR, None),
         ([[[[1]], [[1]]]], (2, 1, 1), Unit.SCALAR, None),
     ],

@@ -81,7 +81,7 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
 
-@pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit.PATCH_4])
+@pytest.mark.parametrize("unit", Unit)
 def test_what_removal_changes_is_what_runs_take(unit):
     """Within one of 256, where float32 sums differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)

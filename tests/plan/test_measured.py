@@ -55,7 +55,6 @@ def test_what_a_protocol_cannot_have_is_left_out_and_told():
     assert found.title == "made-up v1, fill linear, without matched"
     with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, black, blur or noise"):
         set_fill_and_unit(suite(whole.blocks[0]), "linear")
-    assert set_fill_and_unit(suite(whole.blocks[1]), "", Unit.SUPERPIXEL).blocks[0].estimators == ROWS
 
 
 def test_a_table_has_neither_pixels_nor_fills_of_neighbours():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
+from roarbench.errors import CallerError
 from roarbench.identity import encode_canonically, hash_value, record
 from roarbench.plan.points import Point, expand_points, select
 from roarbench.plan.run_keys import build_run, depends_on_reference, list_stored_levels, make_reference
@@ -99,6 +100,13 @@ def test_expand_gives_each_point_once():
     assert degraded == Cell(
         "planted", "resnet-planted", "grad", Order.LERF, ScoredNetwork.IMAGES, "blur", Unit.PIXEL, 0.5
     )
+
+
+@pytest.mark.parametrize(("name", "value", "kind"), [("unit", "patch:8", "Unit"), ("retrain", "x", "ScoredNetwork")])
+def test_a_stored_run_that_this_version_does_not_know_is_one_line(name, value, kind):
+    values = record(DEGRADED)
+    with pytest.raises(CallerError, match=f"^this version cannot read a run: '{value}' is not a valid {kind}; use the"):
+        run_of({**values, "cell": {**values["cell"], name: value}})
 
 
 def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_suite_has_or_what_the_store_has():

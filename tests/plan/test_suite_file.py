@@ -249,7 +249,6 @@ WRONG = (
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which is known only for generated images; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
-    ('["grad"]', '["random-redrawn"]\nunits = ["superpixel"]', "random-redrawn draws pixels, and units has superpixel"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
     ("references = 1", "references = 3", "references is 3 and seeds is 1: each seed is ranked by one reference; "),
