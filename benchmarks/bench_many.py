@@ -38,7 +38,7 @@ def held(images: int) -> DegradedImages:
 def training(images: int, epochs: float, seed: int, compiling: bool) -> None:
     """Do one training of the suite `cifar10`, on a GPU compiled or not."""
     if compiling:
-        os.environ[COMPILING] = "1"
+        os.environ[COMPILING] = "default"
     model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
     fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)

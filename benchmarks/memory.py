@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/memory.py [--images 10000 30000 50000] [--size 16]
 
-Generated images, one epoch, the stages of ROAR and of specific gain for `grad`; each stage in a process of its own.
+Generated images, one epoch, the stages of ROAR and of matched gain for `grad`; each stage in a process of its own.
 *Files* decodes as many JPEG files of 64 x 64, in a folder for each class, which is how photographs come.
 *Own* is memory that only this process has, at its peak, above what it had when the stage began; *mapped* are pages of
 files, which the system drops when it needs them. Both are looked at every 5 ms.
@@ -33,8 +33,8 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_markdown_table
 from roarbench.workers.job import Job, perform
@@ -78,9 +78,9 @@ def peak_of(work: Callable[[], object]) -> Peak:
 
 
 def suite_of(images: int, size: int) -> SuiteSpec:
-    """Return ROAR and specific gain of one estimator on so many generated images."""
+    """Return ROAR and matched gain of one estimator on so many generated images."""
     data = replace(find_dataset("planted"), name="memory", train_images=images, test_images=TEST, size=size)
-    blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(SPECIFIC, ("random", "grad"), (0.5,), 1))
+    blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(MATCHED, ("random", "grad"), (0.5,), 1))
     return SuiteSpec(
         name="memory",
         version=1,

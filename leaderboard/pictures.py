@@ -19,10 +19,10 @@ from leaderboard.page_text import make_slug
 from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
-from roarbench.enums import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit
+from roarbench.enums import TEST_IDS, Order, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.randomness import pair_images, pair_images_of_class
+from roarbench.estimators.randomness import pair_images
 from roarbench.kernels.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.kernels.matched_masks import assign_strata, compute_changes, draw_matching_ties, match_removed
 from roarbench.protocols.protocol import Protocol
@@ -101,7 +101,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
         return None
     levels = results.levels(protocol, unit)
     siblings = _rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
-    others = ["matched", "other"] if protocol.against == MATCHED_IMAGE else ["other"] if protocol.paired else []
+    others = ["matched", "other"] if protocol.paired else []
     others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
@@ -131,9 +131,7 @@ class PictureMaker:
         self.pixels: Bytes = images.test.pixels[numbers]
         self.fill = np.array(images.mean, np.float32)[:, None, None]
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
-        labels, alike = images.test.labels, protocol.against == SAME_CLASS
-        others = pair_images_of_class(labels, TEST_IDS, seed) if alike else pair_images(len(labels), TEST_IDS, seed)
-        self.others = others[numbers]
+        self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
     def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
         """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, by its rankings and another network's."""

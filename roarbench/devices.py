@@ -21,7 +21,8 @@ from roarbench.errors import CallerError, MachineError
 from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
-COMPILING = "ROARBENCH_COMPILE"  # set for each worker that is to compile the networks that it trains on a GPU
+# set for each worker that is to compile the networks that it trains on a GPU: a mode of torch's compiler
+COMPILING = "ROARBENCH_COMPILE"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
 _LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
 _FAILED: list[str] = []  # why the compiler failed first in this process; every further try would take seconds
@@ -128,7 +129,7 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     inductor.loop_reindexing_after_fusion = False  # with it convolutions can take six times as long (pytorch #189488)
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
-    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
+    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
     met: set[torch.Size] = set()
 
     def compiled_or_not(images: Tensor) -> Tensor:

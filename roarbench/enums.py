@@ -79,7 +79,6 @@ FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # what can replace a removed fea
 FILL_WORDS = {"black": "zero"}  # other words for fills, the first as baselines have it; records keep the second
 TABULAR_FILLS = ("mean", "zero", "noise")  # those that look at no neighbours, which the columns of a table do not have
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
-SAME_CLASS = "same-class"  # the same, with another image of its own class
 OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references
 MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
 FEWEST_NETWORKS = 3  # of own-network gain: two networks form one pair, which says nothing about other pairs

@@ -1,4 +1,4 @@
-"""The first run on a GPU: ten steps, each with what to expect and what to do where that is missed.
+"""The first run on a GPU: eleven steps, each with what to expect and what to do where that is missed.
 
     python scripts/first_gpu.py [--out FOLDER]      # all steps, at most 40 minutes; FOLDER/report.md
     python scripts/first_gpu.py --step NAME         # one step, printed
@@ -8,7 +8,6 @@ figures are published ones with their source, or a plan's; where neither exists 
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -25,14 +24,17 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
-from roarbench.devices import COMPILING
+from roarbench.cli.doctor import compare_training_modes
 from roarbench.enums import Unit
 from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training, use_training_kernels
 from roarbench.models.build import build
+from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import find_suite
+from roarbench.text import format_duration
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)
@@ -56,12 +58,14 @@ class Size(NamedTuple):
     side: int
     classes: int
     images: int
-    steps: int  # for each number; the second half is timed
+    steps: int  # at most; the second half is timed
 
 
-TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 2)  # where there is no GPU, to see that the steps work
-LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 50) if GPU else TINY
-SMALL = Size("resnet8", "cifar10@1", 32, 10, 50_000, 200) if GPU else TINY
+TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # where there is no GPU, to see that the steps work
+LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY  # 200 steps, cold and hot
+WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # the suite of which one training is done, and for how long at most
+_WAIT_EVERY = 50  # steps after which a training waits for the GPU, so that the clock tells what is done
+COMPARED = ("cifar10", WHOLE)  # suites of which ways of training are compared
 
 
 def convolve() -> str:
@@ -106,55 +110,66 @@ def train_from_files() -> str:
         removed = np.random.default_rng(1).integers(256, size=(size.images, width), dtype=np.uint8)
         images = StreamedImages(pixels, removed, FILL, Unit.SCALAR, DEVICE)
         for name, before_step in (("in memory", lambda: None), ("not in memory", forget)):
-            found.append(f"{images_a_second(training(size, images), size, before_step):,.0f} images/s {name}")
+            begun = training(size, images)
+            rate, done = images_a_second(begun, seconds_at_most=120, before_step=before_step)
+            found.append(f"{rate:,.0f} images/s {name} ({done} of {begun.steps} steps)")
     return ", ".join(found)
 
 
+def train_whole() -> str:
+    """Do one training of a suite's size and recipe on made-up images, as many of its epochs as fit."""
+    suite = find_suite(WHOLE)
+    record, recipe = suite.dataset_record, suite.recipe_record
+    size = Size(suite.model, suite.recipe, record.size, record.classes, record.train_images, 0) if GPU else TINY
+    recipe = recipe if GPU else find_recipe(TINY.recipe)
+    inputs = draw_images((3, size.side, size.side), size.images, DEVICE)
+    begun = begin(size, inputs, recipe)
+    start = time.perf_counter()
+    with use_training_kernels():
+        while not begun.step or (begun.step < begun.steps and time.perf_counter() - start < WHOLE_SECONDS):
+            begun.advance()
+            if begun.step % _WAIT_EVERY == 0:
+                wait()
+        wait()
+    taken, share = time.perf_counter() - start, begun.step / begun.steps
+    rate, loss = begun.step * begun._batch / taken, begun.losses[-1].item()
+    whole = "" if share == 1 else f"; a whole training would take {format_duration(taken / share)}"
+    epochs = f"{recipe.epochs * share:.1f} of {recipe.epochs:.1f} epochs"
+    return f"{epochs} in {format_duration(taken)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
+
+
 def compare_modes() -> str:
-    """Time steps of a small and a large network uncompiled, compiled, and compiled with CUDA graphs."""
-    found: dict[str, dict[str, str]] = {}
-    for size in (SMALL, replace_side(LARGE, 64)):
-        for mode in ("uncompiled", "compiled", "compiled, CUDA graphs"):
-            os.environ.pop(COMPILING, None)
-            if mode == "compiled":
-                os.environ[COMPILING] = "1"
-            try:
-                made = training(size, draw_images((3, size.side, size.side), size.images, DEVICE))
-                if "graphs" in mode:
-                    made._forward = torch.compile(made._model, mode="reduce-overhead", dynamic=False)
-                rate = f"{images_a_second(made, size, lambda: None):,.0f} images/s"
-            except Exception as error:  # whatever a compiler of somebody's machine raises is the finding
-                rate = f"fails: {type(error).__name__}: {str(error).splitlines()[0][:80]}"
-            found.setdefault(f"{size.network} at {size.side} pixels", {})[mode] = rate
-    return json.dumps(found)
-
-
-def replace_side(size: Size, side: int) -> Size:
-    """Return the size with images that fit on any GPU."""
-    return size._replace(side=side if GPU else size.side, images=min(size.images, 5_000))
+    """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
+    store = Path(os.environ.get("ROARBENCH_STORE", "."))
+    return "; ".join(f"{name}: {compare_training_modes(find_suite(name), store).found}" for name in COMPARED)
 
 
 def training(size: Size, inputs: Inputs) -> Training:
-    """Begin a training of twice as many steps as are timed, all at full size."""
+    """Begin a training of at most so many steps, all at full size."""
     recipe = find_recipe(size.recipe)
-    model = build(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
     short = replace(recipe, sides=(1.0,), batch=min(recipe.batch, len(inputs)))
-    short = replace(short, epochs=2 * size.steps * short.batch / len(inputs), warmup=0.0)
-    return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, short, 0)
+    return begin(size, inputs, replace(short, epochs=size.steps * short.batch / len(inputs), warmup=0.0))
 
 
-def images_a_second(begun: Training, size: Size, before_step: Callable[[], None]) -> float:
-    """Time the second half of a training's steps."""
-    taken = 0.0
+def begin(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
+    """Begin a training by a recipe; the labels are as random as the images."""
+    model = build(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
+    return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, recipe, 0)
+
+
+def images_a_second(begun: Training, seconds_at_most: float, before_step: Callable[[], None]) -> tuple[float, int]:
+    """Train to the end or for so many seconds; return images a second in the second half of the steps, and how many."""
+    taken: list[float] = []
     with use_training_kernels():
-        for number in range(2 * size.steps):
+        while begun.step < begun.steps and (sum(taken) < seconds_at_most or len(taken) < 2):
             before_step()
             wait()
             start = time.perf_counter()
             begun.advance()
             wait()
-            taken += time.perf_counter() - start if number >= size.steps else 0.0
-    return size.steps * begun._batch / taken
+            taken.append(time.perf_counter() - start)
+    timed = taken[len(taken) // 2 :]
+    return len(timed) * begun._batch / sum(timed), len(taken)
 
 
 @contextmanager
@@ -174,15 +189,15 @@ def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[
 
 
 STEPS = (
-    Step("doctor", 60, ("doctor",), "no line that begins with !", "do what its last column says"),
-    Step("convolution", 60, convolve, "not published for this layer", "nvidia-smi: another process, a low clock?"),
-    Step("pinned copy", 60, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
+    Step("doctor", 50, ("doctor",), "no line that begins with !", "do what its last column says"),
+    Step("convolution", 40, convolve, "not published for this layer", "nvidia-smi: another process, a low clock?"),
+    Step("pinned copy", 40, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
     Step(
-        *("random reads", 120, read_randomly),
+        *("random reads", 90, read_randomly),
         "3,300 images/s feed ResNet-50 on an H100",
         "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md",
     ),
-    Step("tests", 360, (), "no failure", "report the failing test with `roarbench doctor`"),
+    Step("tests", 320, (), "no failure", "report the failing test with `roarbench doctor`"),
     Step(
         *("quick", 240, ("run", "--suite", "quick", "--seeds", "1", "--protocol", "roar")),
         "the time of its plan, printed first, within a factor of two",
@@ -203,9 +218,9 @@ STEPS = (
         "ImageNet is gated: hf auth login, or --data; pip install timm",
     ),
     Step(
-        *("imagenet-100-64", 300, ("plan", "--suite", "imagenet-100-64", "--measure")),
-        "its trainings' rate, measured on made-up images",
-        "compare images/s with `training` below at 64 pixels",
+        *(WHOLE, WHOLE_SECONDS + 40, train_whole),
+        "a whole training in 495 s by the rates of its plan, so 77 % of it in this step",
+        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays",
     ),
     Step(
         *("training", 300, train_from_files),
@@ -215,8 +230,8 @@ STEPS = (
     ),
     Step(
         *("modes", 180, compare_modes),
-        "not known: this decides whether --compile pays",
-        "compile where it is faster by more than its minutes; report what it found",
+        "not known: `run` compiles where `doctor --suite` measured a tenth more images/s",
+        "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
     ),
 )
 

@@ -7,7 +7,9 @@ from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, trainin
 
 from roarbench.enums import Unit
 from roarbench.forecast.measurement import draw_images
+from roarbench.forecast.rates import GPU, assume
 from roarbench.kernels.streaming import StreamedImages
+from roarbench.plan.suites import find_suite
 
 
 def test_all_steps_take_forty_minutes_at_most():
@@ -17,16 +19,42 @@ def test_all_steps_take_forty_minutes_at_most():
 
 def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
-    size, forgotten = TINY._replace(images=64, steps=1), []
+    size, forgotten = TINY._replace(images=64, steps=2), []
     with mapped_pixels(size.side, size.images) as (pixels, forget):
         streamed = StreamedImages(pixels, None, first_gpu.FILL, Unit.SCALAR, torch.device("cpu"))
         held = draw_images((3, size.side, size.side), size.images, torch.device("cpu"))
         for inputs in (streamed, held):
             begun = training(size, inputs)
-            assert images_a_second(begun, size, lambda: forgotten.append(forget())) > 0
-            assert begun.step == begun.steps == 2
+            rate, steps = images_a_second(begun, 60, lambda: forgotten.append(forget()))
+            assert rate > 0 and steps == begun.step == begun.steps == 2
+            begun = training(size._replace(steps=5), inputs)
+            assert images_a_second(begun, 0, lambda: None)[1] == 2, "out of time: the second half is one step"
     assert len(forgotten) == 4
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(60, "10.0 of 10.0 epochs in"), (0, "1.0 of 10.0 epochs in")])
+def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkeypatch):
+    """Of a suite's network and recipe on a GPU; here of a small one, ten steps of 64 images."""
+    monkeypatch.setattr(first_gpu, "TINY", TINY._replace(images=64, recipe="quick@2(batch=64,epochs=10,warmup=1)"))
+    monkeypatch.setattr(first_gpu, "WHOLE_SECONDS", seconds)
+    found = first_gpu.train_whole()
+    assert found.startswith(said) and "images/s, loss " in found
+    assert ("a whole training would take" in found) is (seconds == 0)
+
+
+def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
+    suite = find_suite(first_gpu.WHOLE)
+    (step,) = (step for step in STEPS if step.work is first_gpu.train_whole)
+    whole = assume(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
+    assert f"{whole:.0f} s by the rates of its plan" in step.expected
+    assert f"{first_gpu.WHOLE_SECONDS / whole:.0%}".replace("%", " %") in step.expected
+    assert suite.network_source == "" and suite.dataset_record.channels == 3
+
+
+def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
+    assert first_gpu.compare_modes().count("networks are compiled on a GPU alone") == len(first_gpu.COMPARED)
 
 
 @pytest.mark.process

@@ -20,9 +20,13 @@ from roarbench.datasets.hub import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
+from roarbench.forecast.training_modes import describe_training_modes, measure_training_modes
+from roarbench.plan.suite import SuiteSpec
 from roarbench.sandbox.cgroups import find_parent_group
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import count_cores, read_package_version
+from roarbench.store.training_modes import explain_compiling, note_training_modes
+from roarbench.store.workspace import Workspace
 from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
@@ -57,6 +61,18 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
         sign, advice = ("ok", "") if finding.good else ("!", finding.advice)
         shown.add_row(sign, finding.what, finding.found, advice)
     return shown
+
+
+def compare_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
+    """Measure how a suite's network trains fastest on a GPU, and keep it in the store for `run`."""
+    if not any(block.protocol.trains for block in suite.blocks):
+        return Diagnosis("training", f"{suite.title} trains nothing", True, "")
+    if choose_device().type == "cpu":
+        return Diagnosis("training", "networks are compiled on a GPU alone", True, "")
+    speeds, workspace = measure_training_modes(suite), Workspace(store)
+    note_training_modes(workspace, suite, torch.cuda.get_device_name(), speeds)
+    then = explain_compiling(workspace, suite) or "run trains uncompiled"
+    return Diagnosis("training", f"{describe_training_modes(speeds)}; {then}", True, "")
 
 
 def _compute() -> list[Diagnosis]:

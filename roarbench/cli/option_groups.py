@@ -100,7 +100,8 @@ class EngineOptions:
         ),
     ] = ""
     compile: Annotated[
-        bool, declare_option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
+        bool,
+        declare_option("Compile the networks that GPUs train, also where `doctor --suite` did not find that it pays."),
     ] = False
     check_files: Annotated[
         bool,

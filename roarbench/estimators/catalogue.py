@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
+from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import families
 from roarbench.estimators.estimator import EXCHANGED_TWINS, SUBMISSION, UNRANKED_TWINS, Estimator
@@ -41,7 +41,6 @@ TWINS = {
     "constant-target": "its map of one class, the same for all images",
     OTHER_REFERENCE: "its map of another reference of the suite",
     OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
-    SAME_CLASS: "its maps handed to other images of the same class: nothing about this image but its class",
     MATCHED_IMAGE: "its maps handed to other images, with as many features of each stratum as their own maps remove",
 }
 

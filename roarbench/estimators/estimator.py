@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
+from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.ids import EstimatorId
 from roarbench.estimators.papers import Paper
 from roarbench.estimators.parameters import Value
@@ -24,7 +24,7 @@ NOISE = 0.15  # share of the image's range that is one standard deviation: the d
 BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's side: 3.2 pixels of 64
 FEATURES = 10  # of breast-cancer-10; Shapley values take a pass for each coalition of an image's features
 SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
-EXCHANGED_TWINS = (OTHER_IMAGE, SAME_CLASS, MATCHED_IMAGE)  # they remove what their parent ranks first in another image
+EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # they remove what their parent ranks first in another image
 UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # they have no rankings of their own and take their parent's
 VARIANTS = ("untrained", "shuffled", "decoy", "other-target", "constant-target")  # what a twin explains instead
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them

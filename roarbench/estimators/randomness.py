@@ -9,8 +9,6 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.errors import CallerError
-
 
 class RngStream(IntEnum):
     """Purpose of a draw."""
@@ -19,7 +17,6 @@ class RngStream(IntEnum):
     RANDOM = 1
     TARGET = 2
     OTHER_IMAGE = 3
-    SAME_CLASS = 4
     PATH = 5
     MASK = 6
     COALITION = 7
@@ -41,17 +38,4 @@ def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
     order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
     others = np.empty(n, np.int64)
     others[order] = np.roll(order, 1)
-    return others
-
-
-def pair_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each image another of its class, int64 (n,), as `pair_images`; CallerError where one is alone."""
-    order = make_rng(seed, RngStream.SAME_CLASS, first).permutation(len(labels))
-    others = np.empty(len(labels), np.int64)
-    for label in np.unique(labels):
-        members = order[labels[order] == label]
-        if len(members) == 1:
-            found = f"class {label} has one image, so no other one of its class can be handed to it"
-            raise CallerError(f"{found}; expected two of each class, write a larger --max-images")
-        others[members] = np.roll(members, 1)
     return others

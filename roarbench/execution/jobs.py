@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, ScoredNetwork, Split
+from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.randomness import pair_images, pair_images_of_class
+from roarbench.estimators.randomness import pair_images
 from roarbench.execution.common_networks import load_scoring_network, make_images_with_exchanged_masks
 from roarbench.execution.device_inputs import (
     find_removed_on_device,
@@ -204,13 +204,9 @@ def make_test_inputs(
 
 def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
-    if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
+    if _twin(run) != OTHER_IMAGE:
         return rankings
-    common = (
-        run.cell.retrain is ScoredNetwork.COMMON
-    )  # trained already, and its tests are cheap: a pairing for each seed
-    seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pair_images(images, split, seed, twin == SAME_CLASS)] for split in read}
+    given = {split: rankings.planes(split)[_pair_images(images, split, SEED)] for split in rankings.splits}
     return replace(rankings, splits=given)
 
 
@@ -228,14 +224,13 @@ def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDAr
     removed = find_removed_bits(planes, cell.t, cell.order, layout)
     if _twin(run) != MATCHED_IMAGE:
         return removed
-    others = _pair_images(images, Split.TEST, run.seed, same_class=False)
+    others = _pair_images(images, Split.TEST, run.seed)
     return match_bits(images, run, rankings, removed, others)
 
 
-def _pair_images(images: ImageData, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
+def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
     """Return for each image of a split the other one whose map it is handed."""
-    labels, first = images[split].labels, int(make_image_ids(split, 0, 1))
-    return pair_images_of_class(labels, first, seed) if same_class else pair_images(len(labels), first, seed)
+    return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
 def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:

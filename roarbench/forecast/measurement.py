@@ -55,9 +55,8 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
     explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
     n = max(batch, explained)
     inputs = draw_images(record.shape, n, where)
-    generator = torch.Generator().manual_seed(0)
-    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source).to(where)
-    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+    generator, norm = torch.Generator().manual_seed(0), _norm(record)
+    model = _network(suite, generator)
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
     precision = choose_precision(suite.maps.precision, where)
@@ -76,7 +75,7 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_time_call(lambda: decode_image(photo, record)),
-        train=_train_seconds(replace(recipe, batch=batch), model, norm, record, flops) if trains else 0.0,
+        train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
         predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
         / n,  # not filled up to a batch
         explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
@@ -91,7 +90,25 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
-def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record: DatasetRecord, flops: int) -> float:
+def time_training(suite: SuiteSpec, recipe: Recipe) -> float:
+    """Time the suite's network in a training by a recipe, on made-up images: seconds of an image in the mean."""
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
+    model = _network(suite, torch.Generator().manual_seed(0))
+    return _train_seconds(replace(recipe, batch=batch), model, record, flops)
+
+
+def _network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
+    record = suite.dataset_record
+    shape = (record.classes, record.channels, record.size)
+    return build(suite.model, *shape, generator, suite.network_source).to(choose_device())
+
+
+def _norm(record: DatasetRecord) -> Normalisation:
+    return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+
+
+def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
     """Return the seconds of an image in the mean over a training: of each size the second half of some steps is timed.
 
     All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
@@ -103,7 +120,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    training, seconds = Training(model, draw_images(record.shape, images, where), labels, norm, short, 0), 0.0
+    training, seconds = Training(model, draw_images(record.shape, images, where), labels, _norm(record), short, 0), 0.0
     clock = _clock(where)
     with use_training_kernels():
         for _ in range(sizes):
@@ -121,15 +138,14 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
     recipes += [suite.recipe] if work is None or work.images_retrained else []
-    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     for name in dict.fromkeys(recipes):
-        recipe, source = find_recipe(name), suite.network_source
+        recipe = find_recipe(name)
         batch = count_training_batch(recipe, work.train if work else record.train_images)
         inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
-        model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(choose_device())
+        model = _network(suite, generator)
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
-            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)
         except NoRoom as error:
             found.append((name, str(error)))
     return tuple(found)

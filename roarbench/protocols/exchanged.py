@@ -1,6 +1,4 @@
-"""ROAR and KAR where training images carry the masks of other images, so that no mask was tied to a class."""
-
-from dataclasses import replace
+"""ROAR where training images carry the masks of other images, so that no mask was tied to a class."""
 
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.protocols.protocol import Protocol
@@ -18,18 +16,4 @@ ROAR_EXCHANGED = Protocol(
     limits="Training and test differ: a mask hides evidence at test time alone; a network may learn that a class whose "
     "evidence is hidden is likelier",
     use="Where masks alone score high",
-)
-KAR_EXCHANGED = replace(
-    ROAR_EXCHANGED,
-    name="kar-exchanged",
-    order=Order.LERF,
-    title="KAR exchanged",
-    tab="KAR, masks exchanged",
-    question="Does accuracy stay on the top-ranked features alone when training masks are swapped between images?",
-    method="train a new network on images with other images' removal masks, test it on each image's own, least "
-    "important features removed",
-    dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
-    "kept and a *new network* is trained on what other images' masks leave. 0 = Random.",
-    limits="As `roar-exchanged`",
-    use="With `roar-exchanged`",
 )

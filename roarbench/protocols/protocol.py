@@ -6,11 +6,6 @@ from roarbench.enums import Order, ScoredNetwork
 
 ACCURACY = "test accuracy"  # label of an axis
 ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
-OWN = (
-    "A mask removes the features that an estimator ranks first. Each dot: how many accuracy points more an image's "
-    "*own* mask costs than the mask of *another* image"
-)
-IGNORES_IMAGE = "a map that ignores the image, such as Random's"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.devices import COMPILING, SHARING, is_compilation_on, limit_compilers
+from roarbench.devices import COMPILING, SHARING, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import fit_on_one_line
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
@@ -83,7 +83,7 @@ class _Place(NamedTuple):
     folder: Path  # the working directory, which relative paths start from
     sharing: int  # how many workers share a GPU; 0 without GPUs
     logs: Path | None  # folder where each worker writes a log; none writes one if None
-    compiling: bool  # whether they compile the networks that they train on a GPU
+    compiling: str  # the mode by which they compile the networks that they train on a GPU; empty if they do not
 
 
 class _JobActor:
@@ -95,7 +95,7 @@ class _JobActor:
             node, store = ray.util.get_node_ip_address(), place.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
         if place.compiling:
-            os.environ[COMPILING] = "1"
+            os.environ[COMPILING] = place.compiling
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
             limit_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
@@ -139,7 +139,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, is_compilation_on())
+        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}

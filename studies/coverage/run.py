@@ -1,7 +1,7 @@
 """Do the intervals have their nominal coverage? Synthetic boards whose truth is known, judged as real ones are.
 
 Run: python -m studies.coverage.run [--boards 1000] simulates and writes results.json and the tables of the README;
-python -m studies.coverage.specific prints a table of specific gains.
+python -m studies.coverage.paired prints a table of matched gains.
 """
 
 import json

@@ -6,17 +6,13 @@ Run: python -m studies.twins.run --store DIR, where suites of this folder have r
 from pathlib import Path
 
 from roarbench.analysis.stored_results import collect
-from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
-from roarbench.text import format_interval, format_markdown_table, format_signed
+from roarbench.text import format_interval, format_markdown_table
 from studies.page import board, write_stored
 
 HERE = Path(__file__).parent
-DECOY = "decoy"
 
 
 def tables(store: ResultsStore) -> dict[str, str]:
@@ -25,9 +21,7 @@ def tables(store: ResultsStore) -> dict[str, str]:
     for file in HERE.glob("*.toml"):
         results = collect(read_suite(file), store)
         if results.complete:
-            asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
-            boards = [board(results, protocol) for protocol in asked]
-            found[file.stem] = squares(*boards) if asked.keys() == {SPECIFIC, AUGMENTED} else over(boards[0])
+            found[file.stem] = over(board(results, results.suite.blocks[0].protocol))
     return found
 
 
@@ -40,26 +34,6 @@ def over(judged: Board) -> str:
         for row in rows
     )
     return format_markdown_table(("row", "gain [95 %]", *(f"Δ {kind}" for kind in kinds)), lines)
-
-
-def squares(specific: Board, augmented: Board) -> str:
-    """Return augmented gains with the image's own and another image's masks, of the trained network and of a decoy."""
-    knows, own = ({row.estimator: row.gain for row in judged.rows} for judged in (specific, augmented))
-
-    def other(name: str) -> float:
-        whole, part = own[name].value, knows[name].value
-        assert whole is not None and part is not None, "the suite is complete"
-        return whole - part
-
-    lines = []
-    for row in augmented.rows:
-        if DECOY in row.delta_twins:
-            line = [f"`{row.estimator}`"]
-            for name in (row.estimator, make_twin_id(row.estimator, DECOY)):
-                line += [format_interval(own[name]), format_signed(other(name))]
-            lines.append([*line, format_interval(row.delta_twins[DECOY])])
-    masks = ("trained: own masks", "another image's", "decoy: own masks", "another image's")
-    return format_markdown_table(("row", *masks, "trained over decoy"), lines)
 
 
 if __name__ == "__main__":

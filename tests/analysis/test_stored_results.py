@@ -18,7 +18,6 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.status import count_status
 from roarbench.store.image_sources import LOCAL, ImageNote
@@ -206,7 +205,7 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
         return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
 
     before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
-    assert before.suite == first and protocols == {SPECIFIC, AUGMENTED}
+    assert before.suite == first and protocols == {AUGMENTED}
     assert [count_status(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(expand_points(found.suite))
 
@@ -216,11 +215,11 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
     lease(store, [leased.key], Owner.here())
-    assert standing()[1] == {SPECIFIC, AUGMENTED, MORF}
+    assert standing()[1] == {AUGMENTED, MORF}
     store.failures.add(failed, "no")
     store.add(rows[trained[0]])
     found, protocols = standing()
-    assert protocols == {SPECIFIC, AUGMENTED, MORF, LERF, ROAR}
+    assert protocols == {AUGMENTED, MORF, LERF, ROAR}
     counts = count_status(found, store)["protocols"]
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

@@ -224,7 +224,7 @@ RUN = "roarbench run --suite planted --store none --max-images 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
     (("run", *SMALL, "--protocol", "ROAR"), "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
-    (("run", *SMALL, "--protocol", "zzz"), "own-network-lerf, roar, roar-exchanged, specific, "),
+    (("run", *SMALL, "--protocol", "zzz"), "own-network-lerf, roar, roar-exchanged"),
     (("table", "--suite", "Quick-Matched"), "no suite 'Quick-Matched'; did you mean 'quick-matched'? (list: roarbench"),
     (("run", "--suite", "folder/mine"), "there is no file 'folder/mine'; `roarbench new-suite FOLDER` writes a "),
     (("roar",), "No such command 'roar'. (did you mean roarbench run --suite quick --protocol roar?)"),

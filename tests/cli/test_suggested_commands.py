@@ -17,8 +17,8 @@ from roarbench.errors import EmptyStore, StoreError, UnknownName
 from roarbench.forecast import plan
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.open_database import open_database
 from tests.helpers.command_line import SMALL, publish
@@ -83,8 +83,8 @@ def test_an_error_and_a_proposed_command_leave_a_password_out():
 
 
 KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows
-    "specific": ((SPECIFIC,), (), "specific", "replicate"),
-    "part": ((SPECIFIC, ROAR), ("--protocol", "roar"), "roar", "diagnose"),
+    "matched": ((MATCHED,), (), "matched", "replicate"),
+    "part": ((MATCHED, ROAR), ("--protocol", "roar"), "roar", "diagnose"),
     "unretrained": ((MORF, LERF), ("--fill", "black", "--unit", "pixel"), "morf", "diagnose"),
 }
 

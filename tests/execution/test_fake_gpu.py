@@ -74,7 +74,7 @@ def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeyp
     models = []
     monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
     if compiling:
-        monkeypatch.setenv(COMPILING, "1")
+        monkeypatch.setenv(COMPILING, "default")
     trained(RECIPE)
     assert bool(models) is compiling
 

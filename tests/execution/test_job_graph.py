@@ -22,8 +22,8 @@ from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.workers.job import Job
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
@@ -87,7 +87,7 @@ def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what
     scored = {f"none {name}" for name in (CLEAN, "random", "grad")}
     assert within_reach(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
     assert within_reach(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
-    common = replace(TINY, blocks=(Block(SPECIFIC, ("random", "grad"), (0.9,), seeds=1),))
+    common = replace(TINY, blocks=(Block(MATCHED, ("random", "grad"), (0.9,), seeds=1),))
     left = within_reach(tmp_path, common, TINY.recipe)
     assert {name.split()[0] for name in left} == {"reference", "rank", "seal"}
 

@@ -18,8 +18,8 @@ from roarbench.execution.artifacts import list_needed_artifacts, read_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.suite import Block
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
@@ -191,7 +191,7 @@ def perform(todo):
 @pytest.mark.parametrize("kind", ["reference", "rank", "seal", "network", "tune"])
 def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
     """By a client that remembers what was not there when it last looked."""
-    suite = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=1),))
+    suite = replace(SUITE, blocks=(Block(MATCHED, ("random", "grad"), (0.5, 0.9), seeds=1),))
     work = make_work(tmp_path, suite)
     todo = build_job_graph(work, make_runs(work, suite))
     perform(todo[: [step.kind for step in todo].index(kind)])

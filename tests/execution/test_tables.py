@@ -16,7 +16,7 @@ SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictures(call, tmp_path):
     """Of a small version of the suite with one estimator."""
     assert call("run", *SMALL, "--estimators", "grad", "--store", tmp_path).code == 0
-    for protocol in ("specific", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
+    for protocol in ("matched", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
         words = ("table", *SMALL[:4], "--protocol", protocol, "--store", tmp_path)
         found = {row["estimator"]: row["curve"] for row in json.loads(call(*words, "--format", "json").out)["rows"]}
         assert {"random", "grad"} <= set(found)

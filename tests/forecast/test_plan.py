@@ -133,6 +133,8 @@ def test_rates_are_measured_per_image(monkeypatch):
     assert steps == [size for size in range(sizes) for _ in range(2 * half)]
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
+    steps.clear()
+    assert measurement.time_training(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 
 
 def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(monkeypatch):

@@ -24,8 +24,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.submissions.checks import count_maps_of_run
 from tests.helpers import tiny_suite
@@ -109,7 +109,7 @@ ROWS = ("random", "grad", "var-grad", "ig")
 @pytest.mark.parametrize("tuned_on", [None, *Split])
 def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
     """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
-    blocks = tuple(Block(each, ROWS, (0.5,), seeds=1) for each in ((SPECIFIC,) if tuned_on else (ROAR, MORF)))
+    blocks = tuple(Block(each, ROWS, (0.5,), seeds=1) for each in ((MATCHED,) if tuned_on else (ROAR, MORF)))
     suite, done = replace(tiny_suite.SUITE, blocks=blocks, tuned_on=tuned_on or Split.TRAIN), Counter()
 
     def note(kind, place, name, images):

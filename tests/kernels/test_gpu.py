@@ -67,7 +67,7 @@ def test_streamed_images_go_through_pinned_memory_unharmed():
 @pytest.mark.parametrize("precision", Precision)
 def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch, compiling, monkeypatch):
     if compiling:
-        monkeypatch.setenv(COMPILING, "1")
+        monkeypatch.setenv(COMPILING, "default")
     _, held = both(n=40)
     recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
     logits = []

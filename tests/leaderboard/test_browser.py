@@ -264,7 +264,7 @@ def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(d
     show(driver, f"{app}/?suite=quick-v2&level=0.5")
     path = "//*[@data-testid='stDownloadButton']//button"
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
-    file = tmp_path / "board-quick-v2-specific-scalar-0.5.csv"
+    file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
     assert file.read_text() == format_csv(view.table(view.leading, levels=(0.5,))) + "\n"
 

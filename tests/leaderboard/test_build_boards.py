@@ -108,7 +108,7 @@ def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_ch
 
 def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     view = views["quick-v2"]
-    assert [protocol.name for protocol in view.protocols[:2]] == ["specific", "roar"]
+    assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
     places = {row.id: row.place for row in view.board_of(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
     assert view.board.roar_from == "quick v2" and not view.board_of(ROAR).roar_from
@@ -148,7 +148,6 @@ COUNTED = {
     "roar": ("wrong answers", ""),
     "kar": ("right answers", ""),
     "matched": (OTHER, OWN),
-    "specific-lerf": (OWN, OTHER),
     "augmented": ("right with Random’s mask alone", OWN),
 }
 
@@ -186,6 +185,6 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     page, view = render(site, at).html, views["quick-v2"]
     found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
-    assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
+    assert "Right with random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render(site, at._replace(choices=(("first", "<i>x</i>"),)))

@@ -11,8 +11,9 @@ from PIL import Image
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.shown_images import choose_images, count_correct_networks, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Split, Unit
+from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.randomness import pair_images
 from roarbench.execution import jobs
 from roarbench.execution.device_inputs import match_bits
 from roarbench.kernels.fill import compute_removal_magnitude
@@ -25,7 +26,7 @@ from roarbench.store.run_result import pack_answers
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed
 
-ROAR, MORF, MATCHED, SPECIFIC = (SHOWN[name] for name in ("roar", "morf", "matched", "specific"))
+ROAR, MORF, MATCHED = (SHOWN[name] for name in ("roar", "morf", "matched"))
 ROWS = ("random", "sobel", "random-blurred", "grad")
 UNIT = Unit.SCALAR
 
@@ -60,7 +61,7 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     run = found.results[point].run
     rankings = rankings_of(ranked, run)
     own = removed(rankings, Split.TEST, 0.5, MATCHED.order)
-    others = jobs._pair_images(ranked.images, Split.TEST, 0, same_class=False)
+    others = pair_images(TEST, TEST_IDS, 0)
     matched = match_bits(ranked.images, run, rankings, np.packbits(own, axis=1), others)
     matched = np.unpackbits(matched, axis=1, count=own.shape[1]).astype(bool)
     for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
@@ -106,11 +107,11 @@ def answered(protocol, right):
 def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_is_lost():
     """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
-    found = answered(SPECIFIC, own | {"grad~other-image": [1, 3, 4], "random~other-image": [5]})
-    numbers, rule = choose_images(found, SPECIFIC, UNIT, 5)
+    found = answered(MATCHED, own | {"grad~matched": [1, 3, 4], "random~matched": [5]})
+    numbers, rule = choose_images(found, MATCHED, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
-    assert choose_images(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert count_correct_networks(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
+    assert choose_images(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
+    assert count_correct_networks(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert choose_images(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert count_correct_networks(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")

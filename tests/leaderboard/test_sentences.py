@@ -153,7 +153,7 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     assert why.startswith("It beats every control under Matched gain and is below Local contrast under ROAR.")
     assert MATCHED.question in why and ROAR.question in why
     assert said(matched="<", roar="yes").startswith("It beats every control under ROAR and is below Local contrast ")
-    assert said(matched="yes", roar="≈") == said(matched="yes", specific="<") == ""
+    assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
 
 
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():

@@ -23,7 +23,6 @@ from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.plan.suites import find_default_weights
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
@@ -31,7 +30,7 @@ from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
 ON_TABLE = """
 name = "mine"
-protocols = ["specific", "roar"]
+protocols = ["matched", "roar"]
 estimators = ["grad", "gradcam", "sobel", "ig(baseline=blur)"]
 levels = [0.5]
 seeds = 2
@@ -76,8 +75,8 @@ def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimato
 
 
 def test_a_table_of_numbers_lacks_two_controls(on_table):
-    said = "1 control under specific, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
-    assert describe_missing_controls(read_suite(on_table), SPECIFIC) == f"{said}as `new-suite` does"
+    said = "1 control under matched, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
+    assert describe_missing_controls(read_suite(on_table), MATCHED) == f"{said}as `new-suite` does"
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
@@ -285,13 +284,13 @@ WRONG = (
     ("seeds = 1", "add_controls = 1", "add_controls is 1, expected true or false; write add_controls = false"),
     ("seeds = 1", "add_controls = false", 'roar has no random, which its rows are compared with; write "random" in '),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
-    ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, black, blur or noise"),
+    ('["roar"]', '["matched"]\nfills = ["linear"]', "where masks are exchanged write mean, black, blur or noise"),
 )
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
     ('"tabular@1"', '"quick@2"', "quick@2(epochs=4) moves or shrinks images, "),
     ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
-    ('["specific", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is made of neighbouring"),
+    ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is made of neighbouring"),
 )
 
 

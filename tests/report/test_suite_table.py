@@ -12,8 +12,8 @@ from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.curve_chart import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
@@ -128,7 +128,7 @@ IMPORTED = "elf-reported: imported and not reproduced here"
 NOISE = "fewer than 80%"
 
 
-@pytest.mark.parametrize("protocol", [ROAR, SPECIFIC])
+@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
 def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, protocol):
     """What speaks against a row whatever is asked: of an entry that ignores the network, here and where imported."""
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
 from roarbench.stats.bootstrap import Estimate
@@ -151,7 +151,7 @@ def judge(scores, protocol=ROAR):
     return Judge.of(scores, protocol, BOOTSTRAP, spread, draw(scores, BOOTSTRAP, spread))
 
 
-@pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, SPECIFIC)])
+@pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, MATCHED)])
 def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(scores, protocol):
     """A table has it for a control or a twin; the pair of two others joins the same comparisons alone."""
     scores = replace(scores or paired(), model_free_controls=frozenset({"random", "sobel", "bad"}))
@@ -242,32 +242,31 @@ def paired(luck=0.05, random_luck=0.0):
     return replace(held, differences=against)
 
 
-@pytest.mark.parametrize(("protocol", "sign"), [(SPECIFIC, -1), (SPECIFIC_LERF, 1)])
-def test_a_gain_is_the_area_of_the_differences_by_hand(protocol, sign):
+def test_a_gain_is_the_area_of_the_differences_by_hand():
     scores = paired()
-    judged = compute_board(scores, protocol, BOOTSTRAP)
+    judged = compute_board(scores, MATCHED, BOOTSTRAP)
     for name in KNOWS:
         at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
-        area = sign * 100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
+        area = -100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
         assert row(judged, name).gain.value == pytest.approx(area, abs=1e-12)
         assert [one.value for one in row(judged, name).differences] == pytest.approx(at)
         own = [float(scores.correct[name, t].mean()) for t in LEVELS]
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
 
 
-def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_specific_verdict():
+def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_matched_verdict():
     """Accuracies vary by the first, differences of one network's answers do not.
 
-    Random's specific gain is 0 by construction: what was measured of it is shown and held against nobody.
+    Random's matched gain is 0 by construction: what was measured of it is shown and held against nobody.
     """
-    calm, lucky = (compute_board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
+    calm, lucky = (compute_board(paired(luck), MATCHED, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    lucky = compute_board(paired(random_luck=0.05), SPECIFIC, BOOTSTRAP)
-    calm = compute_board(paired(), SPECIFIC, BOOTSTRAP)
+    lucky = compute_board(paired(random_luck=0.05), MATCHED, BOOTSTRAP)
+    calm = compute_board(paired(), MATCHED, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studies.coverage import run, specific, worlds
+from studies.coverage import paired, run, worlds
 
 pytestmark = pytest.mark.slow
 
@@ -25,18 +25,18 @@ def test_intervals_places_and_verdicts_keep_their_promises_with_two_references()
     assert found["other"]["all_places"][0] > 0.95 - 3 * np.sqrt(0.95 * 0.05 / BOARDS)
 
 
-def test_specific_gains_hold_and_rows_that_know_nothing_have_no_verdict():
+def test_gains_by_pairs_hold_and_rows_that_know_nothing_have_no_verdict():
     """Networks whose luck is four times as large widen nothing, because it is in both answers."""
-    world = specific.WORLDS[2]
+    world = paired.WORLDS[2]
     assert world.luck == 4.0
-    found = specific.SpecificOutcome(*specific.simulate(world, 30, seed=1).mean(0))
+    found = paired.PairedOutcome(*paired.simulate(world, 30, seed=1).mean(0))
     assert found.controls > 0.85 and found.explained > 0.9
     assert found.wrong < 0.1 and found.wrongly_beats < 0.1
     assert found.found > 0.5
 
 
 def test_rows_beside_the_suites_own_that_ignore_the_reference_narrow_nothing():
-    world = next(world for world in specific.WORLDS if world.trials == 20)
-    found = specific.SpecificOutcome(*specific.simulate(world, 20, seed=1, resamples=300).mean(0))
+    world = next(world for world in paired.WORLDS if world.trials == 20)
+    found = paired.PairedOutcome(*paired.simulate(world, 20, seed=1, resamples=300).mean(0))
     assert found.explained > 0.9 and found.wrong < 0.1
     assert found.width > 1.4

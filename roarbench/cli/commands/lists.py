@@ -81,9 +81,23 @@ def toy(
     out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
 
 
-def doctor(store: StoreDir = STORE, format: Report = "text") -> None:
-    """Check processor, memory, disk and libraries, and suggest what to change."""
-    from roarbench.cli.doctor import examine, make_findings_table
+def doctor(
+    store: StoreDir = STORE,
+    suite: Annotated[
+        str,
+        declare_option(
+            "Compare compiled and uncompiled training of this suite's network on a GPU (minutes).", "NAME|FILE", "none"
+        ),
+    ] = "",
+    format: Report = "text",
+) -> None:
+    """Check processor, memory, disk and libraries, and suggest what to change.
 
-    found = examine(store)
+    With --suite, the store keeps which way of training is faster, and `run` takes it.
+    """
+    from roarbench.api.suite_lookup import load_suite
+    from roarbench.cli.doctor import compare_training_modes, examine, make_findings_table
+
+    asked = load_suite(suite, store).plan if suite else None  # before anything is examined
+    found = examine(store) + ([compare_training_modes(asked, store)] if asked else [])
     print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

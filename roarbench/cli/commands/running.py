@@ -68,6 +68,7 @@ def run(
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # before hours of work
+    _choose_compiling(place, workspace, part, console)
     count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
@@ -153,13 +154,22 @@ def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteRe
     return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
 
+def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
+    """Let workers compile networks if that was asked for, or if `doctor --suite` found on a GPU that it pays."""
+    from roarbench.devices import COMPILING, list_gpus
+    from roarbench.store.training_modes import explain_compiling
+
+    if not place.compile and list_gpus() and (why := explain_compiling(workspace, part)):
+        console.print(why, soft_wrap=True)
+        place = replace(place, compile=True)
+    if place.compile:
+        os.environ[COMPILING] = "default"  # workers inherit it
+
+
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return how many workers images of a side get, and what starts them, with logs in a folder if that is named."""
-    from roarbench.devices import COMPILING
     from roarbench.execution.local_workers import count_workers, start_local
 
-    if place.compile:
-        os.environ[COMPILING] = "1"  # workers inherit it
     if logs:  # before hours of work: a worker without its log does not start
         with report_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)

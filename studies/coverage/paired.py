@@ -1,10 +1,10 @@
-"""Do intervals of specific gains have their nominal coverage? Synthetic boards on common networks whose truth is known.
+"""Do intervals of matched gains have their nominal coverage? Synthetic boards on common networks whose truth is known.
 
-    python -m studies.coverage.specific [--boards 300] [--seed 0] [--world NAME]
+    python -m studies.coverage.paired [--boards 300] [--seed 0] [--world NAME]
 
-Each image is answered with its own removal mask and with another one's, by networks whose luck is the same for all rows
-and both maps. Beside it a row has luck of its own with each network, and the explained rows with each reference. Prints
-for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls, of explained
+Each image is answered with its own removal mask and with a matched one, by networks whose luck is the same for all rows
+and both masks. Beside it a row has luck of its own with each network, and the explained rows with each reference.
+Prints for each world, with standard errors: how often the 95% interval holds the true gain, of controls, of explained
 rows and of the last of these, the odd one; how many rows that know nothing are called better or worse than Random; how
 often the first row, 3 points above the best control, is found; on how many boards a row that is no better than the best
 control beats every control, and how often the first row does; half the width of an explained row's interval, in
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.matched import MATCHED
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
@@ -34,22 +34,22 @@ HEADS = (
     *("boards with a false 'beats every control'", "3 points above every control found", "half width"),
 )
 LEVELS = (0.1, 0.5, 0.9)
-OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
+OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with a matched mask
 CONTROLS = {"random": 0.0, "sobel": -3.0, "random-blurred": 0.0}
-EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true specific gain, accuracy points
+EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true gain, accuracy points
 EIGHT = CONTROLS | {f"c{number}": 0.0 for number in range(4, 8)} | {"best": 2.0}
 NEAR = dict.fromkeys(EXPLAINED, 2.0) | {"e1": 5.0}  # rows that know no more than the best of these, and one that does
 ODD = "e5"
 SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, and for one
 
 
-class SpecificWorld(NamedTuple):
+class PairedWorld(NamedTuple):
     """Sizes of what makes answers vary, as standard deviations in accuracy points."""
 
     name: str  # what the table calls it
     networks: int  # common networks, each with a reference of its own
     luck: float = 1.0  # of a network, in all its accuracies
-    of_rows: float = 0.5  # of a row's specific accuracy difference, from network to network
+    of_rows: float = 0.5  # of a row's accuracy difference, from network to network
     of_references: float = 1.0  # the same of an explained row, from reference to reference
     odd: float = 1.0  # how many times as much the last explained row varies from reference to reference
     trials: int = 0  # rows beside the suite's own whose maps do not depend on the reference
@@ -59,21 +59,21 @@ class SpecificWorld(NamedTuple):
 
 
 WORLDS = (
-    SpecificWorld("2 networks", 2),
-    SpecificWorld("3 networks", 3),
-    SpecificWorld("3 networks, lucky ones", 3, luck=4.0),
-    SpecificWorld("3 networks, references alike", 3, of_references=0.0),
-    SpecificWorld("5 networks", 5),
-    SpecificWorld("3 networks, 5 trial rows", 3, trials=5),
-    SpecificWorld("3 networks, 20 trial rows", 3, trials=20),
-    SpecificWorld("3 networks, an odd row", 3, odd=1.9),
-    SpecificWorld("5 networks, an odd row", 5, odd=1.9),
-    SpecificWorld("3 networks, 8 controls", 3, images=1000, controls=EIGHT, explained=NEAR),
-    SpecificWorld("3 networks, 8 controls, an odd row", 3, odd=1.9, images=1000, controls=EIGHT, explained=NEAR),
+    PairedWorld("2 networks", 2),
+    PairedWorld("3 networks", 3),
+    PairedWorld("3 networks, lucky ones", 3, luck=4.0),
+    PairedWorld("3 networks, references alike", 3, of_references=0.0),
+    PairedWorld("5 networks", 5),
+    PairedWorld("3 networks, 5 trial rows", 3, trials=5),
+    PairedWorld("3 networks, 20 trial rows", 3, trials=20),
+    PairedWorld("3 networks, an odd row", 3, odd=1.9),
+    PairedWorld("5 networks, an odd row", 5, odd=1.9),
+    PairedWorld("3 networks, 8 controls", 3, images=1000, controls=EIGHT, explained=NEAR),
+    PairedWorld("3 networks, 8 controls, an odd row", 3, odd=1.9, images=1000, controls=EIGHT, explained=NEAR),
 )
 
 
-def experiment(world: SpecificWorld, generator: np.random.Generator) -> Correctness:
+def experiment(world: PairedWorld, generator: np.random.Generator) -> Correctness:
     """Draw images, networks and references, and let them answer."""
     shape = (world.networks, world.images)
     shared = np.sqrt(SHARED) * generator.normal(size=world.images)
@@ -100,10 +100,10 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Correctn
     return replace(held, correct=correct, differences=held, model_free_controls=frozenset(world.controls))
 
 
-class SpecificOutcome(NamedTuple):
+class PairedOutcome(NamedTuple):
     """Shares of one board's rows, in [0, 1]."""
 
-    controls: float  # controls, explained: whose intervals hold the true specific gain
+    controls: float  # controls, explained: whose intervals hold the true gain
     explained: float
     odd: float  # whether that of the odd row does
     wrong: float  # of the rows that know nothing, those called better or worse than Random
@@ -113,12 +113,12 @@ class SpecificOutcome(NamedTuple):
     width: float  # half the mean width of an explained row's interval, in accuracy points
 
 
-def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> SpecificOutcome:
+def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> PairedOutcome:
     """Simulate an experiment and compare what its board says with the truth."""
     scores = experiment(world, generator)
     assert scores.differences
     spread = estimate_spread([scores.differences])
-    judged = compute_drawn_board(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
+    judged = compute_drawn_board(scores, MATCHED, bootstrap, spread, draw(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
     share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}
@@ -130,7 +130,7 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
     beats = {name: one.verdict for name in world.explained if (one := rows[name].beating)}
     best = max(world.controls.values())
     idle = [words[name] for name, gain in true.items() if gain == 0 and name != "random"]
-    return SpecificOutcome(
+    return PairedOutcome(
         float(np.mean([inside[name] for name in world.controls])),
         float(np.mean([inside[name] for name in world.explained])),
         float(inside[ODD]),
@@ -142,14 +142,14 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
     )
 
 
-def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
+def simulate(world: PairedWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
     """Return the outcomes of this many boards, shape (boards, 8); each has its own stream of chance."""
     return np.array(
         [outcome(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8)) for n in range(boards)]
     )
 
 
-def line(world: SpecificWorld, boards: int, seed: int) -> Iterator[str]:
+def line(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
     """Yield the cells of a world, percent with standard errors."""
     found = simulate(world, boards, seed)
     *shares, (width, _) = zip(found.mean(0), found.std(0) / np.sqrt(boards), strict=True)

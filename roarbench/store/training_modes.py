@@ -1,0 +1,49 @@
+"""How fast a network trains on a GPU by each mode, as `doctor --suite` measured it: a file of the store.
+
+Nothing here imports torch.
+"""
+
+import json
+from collections.abc import Mapping
+
+from roarbench.files import lock_file, report_write_errors, write_whole
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.workspace import Workspace
+
+UNCOMPILED, COMPILED, GRAPHS = "uncompiled", "compiled", "CUDA graphs"
+_FILE = "training-modes.json"
+_PAYS = 1.1  # times as many images a second from which on compiling is worth its minutes
+
+Speeds = Mapping[str, float | str]  # images a second by mode, or why a mode fails
+
+
+def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
+    """Keep what was measured of a suite's network on a device, in place of what was measured before."""
+    path = workspace.root / _FILE
+    with lock_file(workspace.root / ".training-modes.lock"), report_write_errors(path):
+        known = _read(workspace) | {_name(suite): {"device": device, **speeds}}
+        write_whole(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
+
+
+def explain_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
+    """Return a line if compiling a suite's network was measured to pay; empty if it was not."""
+    found = _read(workspace).get(_name(suite), {})
+    plain, compiled = found.get(UNCOMPILED), found.get(COMPILED)
+    if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
+        return ""
+    seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {found['device']}"
+    return f"compiles {_name(suite)}, as doctor measured {seen}"
+
+
+def _name(suite: SuiteSpec) -> str:
+    """Return what decides how fast a network trains: its name, the size of its images, its recipe."""
+    return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
+
+
+def _read(workspace: Workspace) -> dict[str, dict[str, float | str]]:
+    """Return all that was measured; nothing where the file is not there or damaged, as only time depends on it."""
+    try:
+        known = json.loads((workspace.root / _FILE).read_text())
+        return {name: dict(found) for name, found in dict(known).items()}
+    except (OSError, ValueError, TypeError):
+        return {}
