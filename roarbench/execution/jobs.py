@@ -206,7 +206,9 @@ def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankin
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
-    given = {split: rankings.planes(split)[_pair_images(images, split, SEED)] for split in rankings.splits}
+    shared = run.cell.retrain is ScoredNetwork.COMMON  # trained already, and its tests are cheap: a pairing a seed
+    seed, read = (run.seed, (Split.TEST,)) if shared else (SEED, tuple(rankings.splits))
+    given = {split: rankings.planes(split)[_pair_images(images, split, seed)] for split in read}
     return replace(rankings, splits=given)
 
 

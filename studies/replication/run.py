@@ -3,33 +3,25 @@
 Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m studies.replication.run --store DIR
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations, product
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.analysis.stored_results import add_stored_submissions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.suites import find_leading_protocols
 from roarbench.protocols.protocol import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.compute_board import compute_board
-from roarbench.stats.curves import Bits, Correctness, Point
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_interval, format_markdown_table
 from studies.page import by_gain, runs, verdict, write_stored
 
 SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
-Chosen = Callable[[Point, Sequence[str]], slice | NDArray[np.generic]]  # of a point and its references, if it has any
 
 
 def held(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
@@ -83,68 +75,9 @@ def sums_of(pairs: Sequence[Replication]) -> str:
 
 
 def tables(store: ResultsStore) -> dict[str, str]:
-    """Return the tables of the README by name: a table and a sentence for each protocol, and one of all methods."""
-    found = held(SUITE, store)
-    made = {protocol.name: boards(found, protocol) for protocol in find_leading_protocols(SUITE)}
-    return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(found)}
-
-
-def some(scores: Correctness, chosen: Chosen) -> Correctness:
-    """Return the answers of some of each point's networks, those at the places that are chosen."""
-    correct: dict[Point, Bits] = {
-        point: bits[chosen(point, scores.references.get(point, ()))] for point, bits in scores.correct.items()
-    }
-    names = {point: tuple(np.array(held)[chosen(point, held)].tolist()) for point, held in scores.references.items()}
-    differences = scores.differences and some(scores.differences, chosen)
-    return replace(scores, correct=correct, references=names, differences=differences)
-
-
-def told_of_one(scores: Correctness) -> Correctness:
-    """Return the same answers as if all rows explained one network: the luck of networks counts as trainings'."""
-    differences = scores.differences and told_of_one(scores.differences)
-    return replace(scores, references={}, differences=differences)
-
-
-def explaining(scores: Correctness, network: str) -> Correctness:
-    """Return the answers of a run that explained this one of its networks alone, beside all those of its controls."""
-    part = some(scores, lambda _, names: np.array(names) == network if names else slice(None))
-    return told_of_one(part)
-
-
-def methods(found: Sequence[SuiteResults]) -> str:
-    """Return how many gains lie in the other run's prediction interval, by this method and by those before it."""
-    lines = []
-    for protocol in find_leading_protocols(SUITE):
-        has = [each for each in found if boards([each], protocol)]
-        all_scores = [scores for each in has if (scores := each.scores(protocol, Unit.SCALAR))]
-        ways = {
-            "references crossed, as here": [[made] for made in boards(has, protocol)],
-            "the same answers, told of one network": [
-                [compute_board(told_of_one(each), protocol)] for each in all_scores
-            ],
-            "one network explained in each run": [
-                [compute_board(explaining(each, name), protocol) for name in sorted(each.networks)]
-                for each in all_scores
-            ],
-        }
-        for way, made in ways.items():
-            pairs = [compare_boards(*pair) for one, other in combinations(made, 2) for pair in product(one, other)]
-            lines.append([f"`{protocol.name}`", way, str(len(pairs)), *_held(pairs), _verdicts(pairs)])
-    inside = ("all rows inside", "explained rows inside")
-    return format_markdown_table(("protocol", "intervals", "pairs", *inside, "verdicts the same / opposed"), lines)
-
-
-def _held(pairs: Sequence[Replication]) -> Iterator[str]:
-    """Yield how many gains lie inside, of all rows and of those that explain a network."""
-    rows = [row for pair in pairs for row in pair.rows]
-    for chosen in (rows, [row for row in rows if not find_estimator(row.estimator).control]):
-        inside = [one for row in chosen for one in (row.inside, row.inside_again) if one is not None]
-        yield f"{sum(inside)} of {len(inside)} ({100 * sum(inside) / len(inside):.0f} %)"
-
-
-def _verdicts(pairs: Sequence[Replication]) -> str:
-    verdicts, equal, opposed = (sum(getattr(pair, name) for pair in pairs) for name in ("verdicts", "equal", "opposed"))
-    return f"{equal} of {verdicts} ({100 * equal / verdicts:.0f} %) / {opposed}"
+    """Return the table of ROAR of the README, with its sentence."""
+    made = boards(held(SUITE, store), ROAR)
+    return {"roar": f"{table(made)}\n\n{sums(made)}"}
 
 
 if __name__ == "__main__":

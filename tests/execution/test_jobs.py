@@ -160,6 +160,8 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work):
     for split, count in COUNTS.items():
         given = donors(work, handed, split)
         assert sorted(given) == list(range(count)) and (given != np.arange(count)).all()
+    shared = (run_of(work, "grad~other-image", ScoredNetwork.COMMON, seed=seed) for seed in (1, 2))
+    assert len({tuple(donors(work, run, Split.TEST)) for run in shared}) == 2  # one network scores all
     one, other = score(work, own), score(work, handed)
     assert one.rankings == other.rankings
     assert one.bits != other.bits

@@ -21,6 +21,7 @@ from roarbench.plan.preprocessing import read_published
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.plan.suites import find_default_weights
+from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
@@ -72,6 +73,15 @@ def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimato
     said = f"{count} controls under matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
     assert describe_missing_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
     assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three"
+
+
+def test_a_file_may_name_every_protocol_that_is_run_roar_exchanged_too(on_table):
+    names = ["roar", "kar", "mask-only", "morf", "lerf", "own-network", "own-network-lerf"]
+    names += ["matched", "augmented", "roar-exchanged"]
+    text = ON_TABLE.replace('["matched", "roar"]', str(names).replace("'", '"'))
+    on_table.write_text(text.replace("seeds = 2\nreferences = 2", "seeds = 3\nreferences = 3"))
+    suite = read_suite(on_table)
+    assert {block.protocol.name for block in suite.blocks} == {*names} == {*PROTOCOLS}
 
 
 def test_a_table_of_numbers_lacks_two_controls(on_table):
