@@ -1,5 +1,8 @@
 """The first run on a GPU, on a processor: its steps work, and one that fails is told and costs no other."""
 
+import json
+from pathlib import Path
+
 import first_gpu
 import pytest
 import torch
@@ -15,6 +18,21 @@ from roarbench.plan.suites import find_suite
 def test_all_steps_take_forty_minutes_at_most():
     assert sum(step.limit for step in STEPS) <= 40 * 60
     assert len({step.name for step in STEPS}) == len(STEPS)
+
+
+def test_the_page_lists_the_steps():
+    page = (Path(__file__).parents[1] / "docs/gpu.md").read_text()
+    rows = [f"| {step.name} | {step.limit} s | {step.expected} |" for step in STEPS]
+    assert "\n".join(rows) in page
+
+
+def test_commands_fit_their_steps_by_the_rates_of_their_plan(call, tmp_path):
+    commands = [step for step in STEPS if isinstance(step.work, tuple) and step.work[:1] == ("run",)]
+    assert [step.name for step in commands] == ["quick", "cifar10", "networks"]
+    for step in commands:
+        said = call("plan", *step.work[1:], "--store", tmp_path, "--workers", "1", "--format", "json")
+        assert said.code == 0, said.err
+        assert json.loads(said.out)["estimates"][-1]["seconds"] < 0.9 * step.limit, step.name
 
 
 def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
