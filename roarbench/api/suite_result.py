@@ -22,6 +22,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Difference(NamedTuple):
         gains: Those of the two rows, with their intervals.
         protocol: By which they are measured, such as `roar`.
         unit: What one feature is, such as `scalar`.
+        beside_zero: Of own-network gain the verdict on each row, such as `0 by construction`; None by other protocols.
     """
 
     points: float | None
@@ -53,6 +55,7 @@ class Difference(NamedTuple):
     gains: tuple[Estimate, Estimate]
     protocol: str
     unit: str
+    beside_zero: tuple[OwnNetworkVerdict | None, OwnNetworkVerdict | None] = (None, None)
 
 
 class TwoDifferences(NamedTuple):
@@ -243,11 +246,14 @@ class SuiteResult:
 
 def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
     """Compare two rows by a table of all rows; None where it lacks one of them."""
-    gains = {row.estimator: row.gain for row in table.rows}
-    if first not in gains or second not in gains:
+    rows = {row.estimator: row for row in table.rows}
+    if first not in rows or second not in rows:
         return None
+    both = rows[first], rows[second]
     protocol = table.board.protocol
     evidence = Evidence(table.suite_results, table.unit, Bootstrap())
     points, found, *_ = pair(evidence, protocol, table.unit, first, second)
     p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
-    return Difference(*points, p_adjusted, verdict, (gains[first], gains[second]), protocol.name, table.unit)
+    one, other = (row.network and row.network.verdict for row in both)
+    gains = both[0].gain, both[1].gain
+    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, (one, other))

@@ -1,9 +1,10 @@
-"""A board and its replication side by side, for a person and for a program. Nothing here imports torch."""
+"""The boards of a suite and of its replication side by side, for a person and for a program. Imports no torch."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.suite_draws import Evidence
@@ -11,43 +12,64 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import name_rows
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board import Board
+from roarbench.plan.suites import find_leading_protocols
+from roarbench.protocols.protocol import Protocol
+from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
 from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval
 
 _LEGEND = (
     "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
-    "Both boards have the same test images, network architecture and recipe.",
+    "Both results have the same test images, network architecture and recipe.",
 )
 _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
+Replications = Mapping[Protocol, Replication | None]  # by question; None where no row has a gain in both results
 
-def compare(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication:
-    """Return how alike two results of a suite are, in a part of it; CallerError where nothing can be compared.
 
-    All rows are judged, and those of the part are compared, by its first protocol and unit.
+def compare(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:
+    """Compare two results of a suite by each question that a finished run of a part of it shows.
+
+    All rows are judged, and those of the part are compared, each question by its first unit. CallerError where nothing
+    can be compared.
     """
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")
-    one, other = (_board(results, part) if results.results else None for results in (first, again))
-    found = compare_boards(one, other) if one and other else None
-    if not found or not found.rows:
+    found = {protocol: _compare_by(protocol, first, again, part) for protocol in find_leading_protocols(part)}
+    if not any(found.values()):
         raise CallerError(f"no row of {first.title} has a gain in both", Hint("; `{}` makes them", "replicate"))
     return found
 
 
-def _board(results: SuiteResults, part: SuiteSpec) -> Board | None:
-    block = part.blocks[0]
-    return Evidence(results, block.unit, Bootstrap()).board(block.protocol, block.unit, part.estimators)
+def list_not_compared(found: Replications, part: SuiteSpec) -> list[str]:
+    """List the names of a part's protocols that were not compared."""
+    compared = {protocol for protocol, one in found.items() if one}
+    return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in compared))
 
 
-def make_replication_record(found: Replication, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
-    """Return the comparison as plain values; missing is null."""
+def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication | None:
+    unit = find_default_unit(part, protocol)
+    boards = (
+        Evidence(results, unit, Bootstrap()).board(protocol, unit, part.estimators) if results.results else None
+        for results in (first, again)
+    )
+    one, other = boards
+    found = compare_boards(one, other) if one and other else None
+    return found if found and found.rows else None
+
+
+def make_replication_record(found: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
+    """Return the comparison as plain values, of several questions by their names; missing is null."""
+    parts = {protocol.name.replace("-", "_"): one and _question_record(one) for protocol, one in found.items()}
+    (one, *others) = parts.values()
+    return {"suite": first.title, "replication": again.title, **(parts if others else one or {})}
+
+
+def _question_record(found: Replication) -> dict[str, Any]:
     return {
-        "suite": first.title,
-        "replication": again.title,
         "rows": [_row_record(row) for row in found.rows],
         **{name: getattr(found, name) for name in _SUMS},
         "beats_asked": found.beats[0],
@@ -66,34 +88,51 @@ def _row_record(row: ReplicatedRow) -> dict[str, Any]:
     }
 
 
-def format_replication(found: Replication, first: SuiteResults, again: SuiteResults) -> Group:
-    """Return the comparison for a terminal: a row for each estimator, and what they add up to."""
-    table = Table(title=f"{first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
-    leads = any(row.beats for row in found.rows)
-    for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "Random"):
+def format_replication(found: Replications, first: SuiteResults, again: SuiteResults) -> Group:
+    """Return the comparison for a terminal: for each question a row for each estimator, and what they add up to."""
+    tables: list[RenderableType] = [
+        part
+        for protocol, one in found.items()
+        if one
+        for part in (_table(protocol, one, first, again), *_sums(one), "")
+    ]
+    return Group(*tables, *_LEGEND)
+
+
+def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: SuiteResults) -> Table:
+    table = Table(title=f"{protocol.title}, {first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
+    leads, own = any(row.beats for row in found.rows), protocol.by_networks
+    for heading in (
+        "estimator",
+        "gain [95%]",
+        "again [95%]",
+        "beats all" if leads else "beside 0" if own else "Random",
+    ):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
     called = name_rows((*first.suite.estimators, *(row.estimator for row in found.rows)))
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
-        said = _beats(row) if leads else _against_random(row)
+        said = _beats(row) if leads else _against_random(row, own)
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + outside,
             said,
         )
-    return Group(table, *_sums(found), *_LEGEND)
+    return table
 
 
 def _beats(row: ReplicatedRow) -> str:
     return " → ".join(dict.fromkeys("yes" if said else "no" for said in row.beats)) or MISSING
 
 
-def _against_random(row: ReplicatedRow) -> str:
+def _against_random(row: ReplicatedRow, own: bool) -> str:
+    """Return the verdicts beside Random, which has 0 by construction under own-network gain."""
     said = next((said for said in row.verdicts if said.control == "random"), None)
-    words = dict.fromkeys(word.replace(Verdict.SAME, SAME) for word in (said.one, said.other)) if said else ()
-    return " → ".join(words) or MISSING
+    words = (said.one, said.other) if said else ()
+    shown = (str(OwnNetworkTest.of(one, None).verdict) if own else one.replace(Verdict.SAME, SAME) for one in words)
+    return " → ".join(dict.fromkeys(shown)) or MISSING
 
 
 def _sums(found: Replication) -> list[str]:

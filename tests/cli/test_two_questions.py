@@ -6,10 +6,14 @@ import shutil
 import pytest
 
 from roarbench.api.suite_lookup import load_suite
+from roarbench.api.suite_result import Difference
+from roarbench.cli.commands.showing import _difference_text
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.command_line import command, record
 
 BLOCKS = (
@@ -93,6 +97,40 @@ def test_two_rows_are_compared_by_both_questions_as_the_table_has_them(run, call
     assert both.count("grad - random: ") == 2 and ", roar\n" in both and ", own-network\n" in both
     code, _, err = call("compare", "input-x-grad", "grad", *asked, "--protocol", "roar")
     assert code == 2 and err.startswith("roarbench: roar is not run for input-x-grad; protocols that compare both")
+
+
+ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.BY_CONSTRUCTION
+SAME = "is the same for every network"
+
+
+@pytest.mark.parametrize(
+    ("beside_zero", "last"),
+    [
+        ((EXPLAINS, FIXED), f"the map of b {SAME}, so the verdict is that of a beside 0, explains its network"),
+        ((FIXED, EXPLAINS), f"the map of a {SAME}, so the verdict is that of b beside 0, explains its network"),
+        ((FIXED, FIXED), "both maps are the same for every network, so neither can explain one"),
+        ((EXPLAINS, EXPLAINS), "no verdict: own-network gains are tested against 0 alone"),
+        ((None, None), "no verdict"),
+    ],
+)
+def test_compare_says_what_a_row_of_0_by_construction_implies(beside_zero, last):
+    found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero)
+    _, first, second, difference = _difference_text("s v1", ("a", "b"), found).splitlines()
+    assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
+    assert difference == f"  a - b: +2.0 [+1.0, +3.0] accuracy points: {last}"
+
+
+def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compared(run, call):
+    """Three barely trained networks put no image into one class, so that no row has an own-network gain."""
+    store, _ = run
+    shown = call("replicate", *ASKED, "--store", store)
+    assert shown.out.strip().startswith("ROAR, both v1") and "Own-network" not in shown.out
+    (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; `"))
+    assert line.endswith(" compares one") and " --protocol own-network" in line
+    found = record(call, "replicate", *ASKED, "--store", store)
+    assert found["own_network"] is None and {row["estimator"] for row in found["roar"]["rows"]} == {"random", "grad"}
+    alone = record(call, "replicate", *ASKED, "--store", store, "--protocol", "roar")
+    assert alone == {"suite": found["suite"], "replication": found["replication"], **found["roar"]}
 
 
 def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):

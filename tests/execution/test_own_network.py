@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from roarbench.analysis.own_network_results import load_own_network_board
+from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import pair
 from roarbench.analysis.stored_results import collect
 from roarbench.analysis.suite_draws import Evidence
+from roarbench.api.suite_result import SuiteResult
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
@@ -24,6 +26,7 @@ from roarbench.plan.run_keys import list_keys, list_ranked_splits, make_referenc
 from roarbench.plan.suite import Block
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import ROAR
+from roarbench.report.replication_table import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_values import list_flat_rows
 from roarbench.stats.board_agreement import compare_boards
@@ -32,6 +35,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers import tiny_suite
+from tests.helpers.tables import printed
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
 
 CONTROLS = ("random", "sobel", "linear-classifier")
@@ -186,7 +190,7 @@ def test_training_images_are_ranked_by_the_references_of_trainings_alone():
 
 def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
     """The control's gain is 0 by construction; tables hold no two rows against each other, so there is no verdict."""
-    *_, results = done
+    work, *_, results = done
     held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
     evidence = Evidence(results, Unit.SCALAR, Bootstrap())
@@ -195,6 +199,9 @@ def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done
     assert turned.gain == pytest.approx(gains["grad"].negative)
     both = pair(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
     assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
+    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
+    found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")
+    assert found.beside_zero == (OwnNetworkVerdict.BY_CONSTRUCTION, verdict)
 
 
 def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
@@ -208,6 +215,15 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     found = compare_boards(held, replace(held, images=held.images + 1))
     assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
     assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))
+    both = {ROAR: found, OWN_NETWORK: found}
+    shown = printed(format_replication(both, results, again))
+    assert [shown.count(words) for words in (" again [95%]", "ROAR, own", "Own-network gain, own")] == [2, 1, 1]
+    asked, own = shown.split("Own-network gain, own")
+    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
+    line = next(line for line in own.splitlines() if line.startswith(" grad "))
+    assert " beside 0" in own and line.rstrip().endswith(f" {verdict}") and " Random" in asked
+    parts = make_replication_record(both, results, again)
+    assert [*parts] == ["suite", "replication", "roar", "own_network"] and parts["roar"] == parts["own_network"]
     for row in held.rows:
         if row.estimator in CONTROLS:
             assert row.predicted.low is None

@@ -192,7 +192,7 @@ def replicate(
     ] = None,
     format: Report = "text",
 ) -> None:
-    """Run a suite again with other seeds and references, and compare the verdicts.
+    """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
@@ -202,7 +202,12 @@ def replicate(
     suite = work.load(options.suite)
     part = _part(suite, options)
     from roarbench.analysis.results_query import load_suite_results
-    from roarbench.report.replication_table import compare, format_replication, make_replication_record
+    from roarbench.report.replication_table import (
+        compare,
+        format_replication,
+        list_not_compared,
+        make_replication_record,
+    )
 
     whole, here = add_from_options(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
@@ -214,7 +219,10 @@ def replicate(
     print_report(
         format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
     )
-    if found.opposed:
+    if others := list_not_compared(found, part):
+        alone = propose("replicate", "--suite", part.called, "--protocol", others[0])
+        err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
+    if any(one.opposed for one in found.values() if one):
         raise typer.Exit(1)
 
 

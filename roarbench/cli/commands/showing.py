@@ -107,17 +107,40 @@ def compare(
 
 def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
     said = found._asdict()
-    gains = zip(names, said.pop("gains"), strict=True)
+    gains, beside_zero = (dict(zip(names, said.pop(name), strict=True)) for name in ("gains", "beside_zero"))
     place = {"protocol": said.pop("protocol"), "unit": said.pop("unit")}
-    return {**place, "gains": {name: gain._asdict() for name, gain in gains}, "difference": said}
+    own = {"beside_zero": beside_zero} if any(beside_zero.values()) else {}
+    return {**place, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": said}
 
 
 def _difference_text(title: str, names: tuple[str, str], found: "Difference") -> str:
-    lines = [f"{name}: gain {format_interval(gain)}" for name, gain in zip(names, found.gains, strict=True)]
+    rows = zip(names, found.gains, found.beside_zero, strict=True)
+    lines = [
+        f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
+        for name, gain, beside_zero in rows
+    ]
     judged = "" if found.p_adjusted is None else f", adjusted p {_probability(found.p_adjusted)}"
-    verdict = f"{judged}: {found.verdict or 'no verdict'}"
+    verdict = f"{judged}: {found.verdict or _why_no_verdict(names, found)}"
     lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} accuracy points{verdict}")
     return "\n  ".join([f"{title}, {found.protocol}", *lines])
+
+
+def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
+    """Say what own-network gain tells of two rows, which its tables hold against 0 and not against each other."""
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
+
+    fixed = [
+        name for name, said in zip(names, found.beside_zero, strict=True) if said is OwnNetworkVerdict.BY_CONSTRUCTION
+    ]
+    if len(fixed) == 2:
+        return "both maps are the same for every network, so neither can explain one"
+    if fixed:
+        other = names[fixed[0] == names[0]]
+        said = found.beside_zero[names.index(other)] or "no verdict"
+        return (
+            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} beside 0, {said}"
+        )
+    return "no verdict: own-network gains are tested against 0 alone" if any(found.beside_zero) else "no verdict"
 
 
 def _probability(p: float) -> str:
