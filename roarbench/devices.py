@@ -26,6 +26,7 @@ COMPILING = "ROARBENCH_COMPILE"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
 _LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
 _FAILED: list[str] = []  # why the compiler failed first in this process; every further try would take seconds
+_MET: set[torch.Size] = set()  # shapes of images for which this process has compiled a network
 _KEEPING = {  # options of glibc's mallopt by their numbers in malloc.h, in bytes
     -3: 2**31 - 1,  # mmap threshold: from this size on a tensor is given back as soon as it is freed
     -1: 2**31 - 1,  # trim threshold: what lies free at the end of the heap before it is given back
@@ -130,12 +131,11 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     inductor.loop_reindexing_after_fusion = False  # with it convolutions can take six times as long (pytorch #189488)
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
-    met: set[torch.Size] = set()
 
     def compiled_or_not(images: Tensor) -> Tensor:
         if not _FAILED:
-            if images.shape not in met:
-                met.add(images.shape)
+            if images.shape not in _MET:
+                _MET.add(images.shape)
                 _log.warning("compiles the network for images of %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)

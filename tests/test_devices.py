@@ -164,6 +164,16 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
     assert "Triton 1.0 is too old" in devices.explain_no_compilation()
 
 
+def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
+    monkeypatch.setattr(devices, "_MET", set())
+    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
+    said = []
+    for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
+        said.append(len(compile_network(torch.nn.Linear(3, 2))(images)))
+    assert said == [1, 1, 2], "before the compiler is called"
+    assert caplog.messages[0] == "compiles the network for images of (4, 3); this can take minutes"
+
+
 def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):
     def compiling(model, **options):
         def forward(images):

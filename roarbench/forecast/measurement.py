@@ -38,6 +38,7 @@ from roarbench.plan.run_keys import list_stored_levels
 from roarbench.plan.suite import SuiteSpec
 
 _STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
+_LEAST = {"cpu": 1, "cuda": 3}  # steps of each size that are timed at least: the first ones on a GPU choose kernels
 _BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
 _FEW = 2  # images that are measured at least
 
@@ -115,8 +116,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
     """
     where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
-    most = _STEPS[where.type]
-    half = max(1, min(most, _count_affordable(TRAIN * flops, most * batch, where) // batch) // sizes)
+    half = _count_timed_steps(flops, batch, sizes, where)
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
@@ -131,6 +131,13 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
                 training.advance()
             seconds += clock() - start
     return seconds / (sizes * half * batch)
+
+
+def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) -> int:
+    """Return how many steps of each size are timed, where an image takes so many operations in a forward pass."""
+    most = _STEPS[where.type]
+    affordable = _count_affordable(TRAIN * flops, most * batch, where) // batch
+    return max(_LEAST[where.type], min(most, affordable) // sizes)
 
 
 def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:

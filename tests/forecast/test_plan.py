@@ -137,6 +137,19 @@ def test_rates_are_measured_per_image(monkeypatch):
     assert measurement.time_training(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "flops", "batch", "sizes", "steps"),
+    [
+        ("cuda", 8.2e9, 256, 4, 3),  # ResNet-50 at 224 pixels by imagenet's recipe: 4e13 operations are six steps
+        ("cuda", 8.2e9, 256, 1, 6),
+        ("cuda", 25e6, 128, 1, 80),  # as for ResNet-8: at most so many
+        ("cpu", 8.2e9, 256, 4, 1),
+    ],
+)
+def test_several_steps_of_each_size_are_timed_on_a_gpu(kind, flops, batch, sizes, steps):
+    assert measurement._count_timed_steps(flops, batch, sizes, torch.device(kind)) == steps
+
+
 def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(monkeypatch):
     def fit(model, inputs, labels, norm, recipe, seed):
         assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
