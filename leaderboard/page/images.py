@@ -21,7 +21,6 @@ _LINES = {
 _MASKS = {  # of the lines of a sheet, in a sentence
     ("own",): "under its own mask",
     ("own", "sibling"): "under its own mask and under that of another network’s map",
-    ("own", "other"): "under its own mask and under another image’s",
     (
         "own",
         "matched",
