@@ -15,6 +15,7 @@ from leaderboard.render import list_addresses, render
 from leaderboard.scatter import make_scatter
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK
@@ -25,6 +26,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.command_line import publish
 from tests.helpers.two_questions import by_hand
 
 IMAGES = 60
@@ -137,6 +139,25 @@ def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
     page = render(Site(views, list_addresses(views)), list_addresses(views)[0]).html
     assert "What can only a network know? · quick-matched v3" in page
+
+
+def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, monkeypatch):
+    """Matched gain stands beside both questions where the suite itself has it, and says not run of other rows."""
+    rows, levels = ("random", "grad"), (0.5, 0.9)
+    blocks = [Block(protocol, rows, levels, seeds=1) for protocol in (ROAR, OWN_NETWORK)]
+    three = replace(SUITE, name="three", blocks=(*blocks, Block(MATCHED, ("random",), levels, seeds=1)))
+    publish(monkeypatch, three)
+    make_store(tmp_path, three, images=20)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        (view,) = views.values()
+        titles = [question.title for question in view.paired.questions]
+        page = render(site, site.known[0]).html
+        suites = render(site, make_address("suites")).html
+    heads = re.findall(r'data-sort="([a-z-]+)"', page)
+    assert titles == ["ROAR gain", "Own-network gain", "Matched gain"]
+    assert heads == ["name", "roar", "own-network", "matched"] and page.count('<span class="none">not run') == 1
+    assert "Matched gain" in suites
 
 
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
