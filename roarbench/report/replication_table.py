@@ -90,12 +90,10 @@ def _row_record(row: ReplicatedRow) -> dict[str, Any]:
 
 def format_replication(found: Replications, first: SuiteResults, again: SuiteResults) -> Group:
     """Return the comparison for a terminal: for each question a row for each estimator, and what they add up to."""
-    tables: list[RenderableType] = [
-        part
-        for protocol, one in found.items()
-        if one
-        for part in (_table(protocol, one, first, again), *_sums(one), "")
-    ]
+    tables: list[RenderableType] = []
+    for protocol, one in found.items():
+        if one:
+            tables += [_table(protocol, one, first, again), *_sums(one), ""]
     return Group(*tables, *_LEGEND)
 
 
