@@ -54,6 +54,14 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refused_first(machine, call, tmp_path):
+    told = json.loads(call("doctor", "--store", tmp_path, "--suite", "quick", "--format", "json").out)
+    assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on a GPU alone")
+    machine.setattr(doctor, "examine", Mock(side_effect=AssertionError))
+    refused = call("doctor", "--store", tmp_path, "--suite", "quikc")
+    assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1
+
+
 def test_what_is_too_little_comes_with_advice(machine, tmp_path):
     pages = {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 1000}
     no_sandbox = Mock(side_effect=SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, or do without"))
