@@ -24,9 +24,7 @@ _WEAKER = {  # what has a share of a gain under ROAR, within a few words
 _TWINS = {  # what a twin explains instead, and what a gain owes nothing to where the twin has as much
     "untrained": ("untrained network", "to training"),
     "shuffled": ("shuffled network", "to what training put into the weights"),
-    "decoy": ("network of turns", "to what tells the classes"),
     "other-target": ("another class", "to the class that is explained"),
-    "constant-target": ("one class for all", "to the class that is explained"),
 }
 
 

@@ -17,8 +17,8 @@ from roarbench.estimators.ids import EstimatorId
         ("grad~untrained~other-image", EstimatorId("grad", twins=("untrained", "other-image"))),
         ("grad~trusted", EstimatorId("grad", twins=("trusted",))),  # only a submission is run without the sandbox
         (
-            "my@0123abcd(a=x.y)~trusted~cuda~decoy",
-            EstimatorId("my", "0123abcd", "a=x.y", ("trusted", "cuda"), ("decoy",)),
+            "my@0123abcd(a=x.y)~trusted~cuda~shuffled",
+            EstimatorId("my", "0123abcd", "a=x.y", ("trusted", "cuda"), ("shuffled",)),
         ),
         ("grad()", EstimatorId("grad", None, "")),
         ("grad(a=1", EstimatorId("grad(a=1")),

@@ -90,7 +90,7 @@ def test_entries_join_blocks_with_random_and_change_no_key():
     assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
     cells = {point.cell for point in expand_points(joined) if point.cell.estimator == mine}
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
-    stored = [mine, f"{mine}~blurred", f"{mine}~decoy~other-image"]  # as a store names them
+    stored = [mine, f"{mine}~blurred", f"{mine}~shuffled~other-image"]  # as a store names them
     assert add_estimators(joined, stored) == joined
     assert add_estimators(find_suite("quick@6"), ["deviation"]) == find_suite("quick@6")  # not under ROAR, as it says
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
