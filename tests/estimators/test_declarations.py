@@ -31,7 +31,7 @@ def columns():
     """A perceptron, two rows of a table with six columns, and what training rows tell of its three classes."""
     model, drawn = build("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
     classes = ClassImages(*torch.randn(2, 3, 6, 1, 1, generator=seeded(2)))
-    return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], torch.tensor([1, 2]), classes)
+    return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], classes)
 
 
 @pytest.mark.parametrize("row", ESTIMATORS.values(), ids=lambda row: row.id)
