@@ -104,7 +104,7 @@ def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: S
         "estimator",
         "gain [95%]",
         "again [95%]",
-        "beats all" if leads else "beside 0" if own else "Random",
+        "beats all" if leads else "vs 0" if own else "vs Random",
     ):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
