@@ -24,7 +24,7 @@ from roarbench.estimators.pass_counts import count_passes
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.device_ranking import rank_to_planes
 from roarbench.kernels.ranking import draw_tie_order
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.models.network_cost import count_network_cost
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
@@ -38,7 +38,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
     n = count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
-    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
+    model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)

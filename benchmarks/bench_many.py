@@ -21,7 +21,7 @@ from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
@@ -39,7 +39,7 @@ def training(images: int, epochs: float, seed: int, compiling: bool) -> None:
     """Do one training of the suite `cifar10`, on a GPU compiled or not."""
     if compiling:
         os.environ[COMPILING] = "default"
-    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())
+    model = build_network("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
     fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)
 

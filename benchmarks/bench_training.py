@@ -25,7 +25,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 
 NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
@@ -68,7 +68,7 @@ def in_file(path: Path, array: np.ndarray) -> np.ndarray:
 
 def training_rate(inputs: Inputs) -> float:
     """Measure the images per second of whole training steps."""
-    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
+    model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
     labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
     return STEPS * RECIPE.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
 

@@ -37,7 +37,7 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_markdown_table
-from roarbench.workers.job import Job, perform
+from roarbench.workers.job import Job, perform_job
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")
@@ -140,7 +140,7 @@ def do(jobs: list[Job]) -> None:
         RunError: One fails.
     """
     for job in jobs:
-        _, error, _ = perform(job)
+        _, error, _ = perform_job(job)
         if error:
             raise error
 

@@ -38,7 +38,7 @@ from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 
 _RECIPE = "imagenette64@1"  # shortened
@@ -95,7 +95,7 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
         pixels, labels = (torch.tensor(np.array(array)) for array in (data.train.pixels, data.train.labels))
         tested = torch.tensor(np.array(data.test.pixels[:count]))
     norm, fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
-    model = build(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(
+    model = build_network(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(
         choose_device()
     )
     recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)

@@ -27,9 +27,9 @@ def local(folder: Path) -> AbstractContextManager[Any]:
 
 
 def ray(folder: Path) -> AbstractContextManager[Any]:
-    from roarbench.workers.ray import RayEngine, connect
+    from roarbench.workers.ray import RayEngine, connect_to_ray
 
-    connect("", WORKERS)
+    connect_to_ray("", WORKERS)
     return RayEngine(WORKERS, folder, follow=False)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.page_cache import ASKED, Page, Shown, keep, recall, seen
+from leaderboard.page_cache import ASKED, Page, Shown, keep_page, recall_page, seen
 from roarbench.errors import StoreError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -19,14 +19,14 @@ def main() -> None:
     for name in ("board.css", "app.css"):
         st.html(TEMPLATES / name)
     st.html(f"<script>{(TEMPLATES / 'board.js').read_text('utf-8')}</script>", unsafe_allow_javascript=True)
-    show()
+    show_page()
 
 
 @st.fragment(run_every=LOOK)
-def show() -> None:
+def show_page() -> None:
     """Show it as the store is now; text from outside is escaped by the templates."""
     shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
-    page = (None if query else recall(shown)) or render_fresh_page(shown, query)
+    page = (None if query else recall_page(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
@@ -38,14 +38,14 @@ def show() -> None:
 def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
     """Return the page that a query asks for, or a sentence where the store does not have it."""
     from leaderboard.links import PageNotFound, Site, make_address  # a page that was kept needs none of these
-    from leaderboard.render import list_addresses, render, render_message
+    from leaderboard.render import list_addresses, render_message, render_page
     from leaderboard.views import find_live_store
 
     try:
         live = find_live_store(shown)
         views = live.views(waiting=not query)
         site = Site(views, list_addresses(views), live=True)
-        page = render(site, make_address(**query))
+        page = render_page(site, make_address(**query))
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
@@ -53,7 +53,7 @@ def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
         return page
     if not live.state:
         return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
-    keep(shown, live.state, page)
+    keep_page(shown, live.state, page)
     return page
 
 

@@ -16,7 +16,7 @@ _PATIENCE = 10.0  # seconds
 _FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
 
 
-def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
+def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     """Run the app on 127.0.0.1 until it is stopped.
 
     Raises:
@@ -69,13 +69,13 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
         StoreError: The store cannot be opened.
     """
     _need("jinja2")
-    from leaderboard.render import export
+    from leaderboard.render import export_site
     from leaderboard.views import read_views
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)
         _refuse_none(views, selection)
-        return export(views, folder)
+        return export_site(views, folder)
 
 
 def _refuse_none(boards: Sized, selection: Selection) -> None:

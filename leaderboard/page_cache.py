@@ -37,7 +37,7 @@ class Page(NamedTuple):
     files: dict[str, str] = {}
 
 
-def recall(shown: Shown) -> Page | None:
+def recall_page(shown: Shown) -> Page | None:
     """Return the page that was kept; None where something came into the store since, or the code is another.
 
     Raises:
@@ -53,7 +53,7 @@ def recall(shown: Shown) -> Page | None:
         return Page(**kept["page"]) if kept["stamp"] == _stamp(results.state()) else None
 
 
-def keep(shown: Shown, state: str, page: Page) -> None:
+def keep_page(shown: Shown, state: str, page: Page) -> None:
     """Keep the page of a store in this state, where the user's cache can be written and the code has a version."""
     stamp, path = _stamp(state), find_cache_file(shown)
     if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:

@@ -15,7 +15,7 @@ from leaderboard.page_text import REPOSITORY, format_day, make_plain
 from leaderboard.views import Views
 from roarbench.errors import CallerError
 from roarbench.estimators.naming import find_display_name
-from roarbench.plan.points import describe
+from roarbench.plan.points import describe_run
 from roarbench.store.provenance import read_code_version
 from roarbench.text import format_count, format_interval, format_place, format_signed, list_some, typeset
 
@@ -30,12 +30,12 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     "images": ("Images", images.build_context),
     "compare": ("Compare", compare.build_context),
     "trust": ("Can I trust this?", trust.build_context),
-    "submit": ("Submit", share.submit),
-    "cite": ("", share.cite),
+    "submit": ("Submit", share.build_submit_context),
+    "cite": ("", share.build_cite_context),
 }
 
 
-def render(site: Site, at: Address) -> Page:
+def render_page(site: Site, at: Address) -> Page:
     """Return a page.
 
     Raises:
@@ -94,7 +94,7 @@ def list_addresses(views: Views) -> list[Address]:
     ]
 
 
-def export(views: Views, folder: Path) -> int:
+def export_site(views: Views, folder: Path) -> int:
     """Write all pages; files of other names in the folder stay.
 
     Returns:
@@ -109,7 +109,7 @@ def export(views: Views, folder: Path) -> int:
         if not views:
             (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
-            html = render(site, at).html
+            html = render_page(site, at).html
             for name in {site.at(at), make_file_name(at)}:  # the first has two
                 (folder / name).write_text(html, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
@@ -131,7 +131,7 @@ def load_templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe}
+    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "plain": make_plain,
         "human": lambda name: find_display_name(name).whole,

@@ -16,11 +16,11 @@ from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
 from roarbench.analysis.data_versions import list_image_notes
-from roarbench.analysis.results_query import has_only_shared_runs, is_of
+from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
-    collect_all,
+    collect_all_versions,
     drop_idle_submissions,
 )
 from roarbench.analysis.suite_draws import Evidence
@@ -36,7 +36,7 @@ from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions, asks_two_questions
-from roarbench.report.status import run_states
+from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -175,7 +175,7 @@ class SuiteView:
     def states(self) -> dict[Point, tuple[str, str]]:
         """Return what of the suite is done, running, missing and failed now, with the reason where it failed."""
         assert self.store, "asked by pages alone"
-        return run_states(self.results, self.store)
+        return find_run_states(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part of this name, computed once however many visitors ask for it at the same time."""
@@ -288,8 +288,8 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     suite's own first. The store's folder has rankings and images, if there are any.
     """
     notes = list_image_notes(store, folder, suite.dataset)
-    versions = collect_all(add_stored_submissions(suite, store), store, notes)
-    found = [drop_idle_submissions(each, suite, store) for each in versions if is_of(each, *selection, notes)]
+    versions = collect_all_versions(add_stored_submissions(suite, store), store, notes)
+    found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
     return [
         add_prediction_stability(each, folder)

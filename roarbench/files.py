@@ -30,11 +30,11 @@ def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> M
     """
     try:
         made = write(temporary)
-        sync(temporary)
+        flush_to_disk(temporary)
         os.replace(temporary, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
     finally:
         temporary.unlink(missing_ok=True)
-    sync(path.parent)
+    flush_to_disk(path.parent)
     return made
 
 
@@ -47,12 +47,12 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
     """
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")
-    with report_write_errors(path):
+    with convert_write_errors(path):
         return write_whole(path, write, path.with_name(f".{path.name}.partial"))
 
 
 @contextmanager
-def report_write_errors(path: Path) -> Iterator[None]:
+def convert_write_errors(path: Path) -> Iterator[None]:
     """Turn what the system says about a full or read-only disk into one line, a StoreError."""
     try:
         yield
@@ -73,7 +73,7 @@ def lock_file(path: Path, *anew: Path) -> Iterator[None]:
         StoreError: The folder cannot be written.
     """
     lock = FileLock(path)
-    with report_write_errors(path.parent):
+    with convert_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
@@ -155,7 +155,7 @@ def _signs(path: Path, checksum: str) -> str:
     return f"{checksum} {found.st_size} {found.st_mtime_ns} {digest.hexdigest()}\n"
 
 
-def sync(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Flush a file or a folder to the disk; a folder as far as its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

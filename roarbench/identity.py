@@ -20,13 +20,13 @@ _NAMES = ("name", "dataset", "model")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def record(item: object) -> dict[str, object]:
+def make_record(item: object) -> dict[str, object]:
     """Return a frozen record as plain JSON values, without later fields that still have their default."""
     kept = {}
     for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
         if default is MISSING or value != default:  # see Run
-            kept[name] = record(value) if hasattr(value, "__dataclass_fields__") else value
+            kept[name] = make_record(value) if hasattr(value, "__dataclass_fields__") else value
     return kept
 
 
@@ -48,7 +48,7 @@ def hash_value(value: object) -> str:
 @lru_cache(4096)
 def hash_record(item: Hashable) -> str:
     """Return the hash of a frozen record; those that many runs share are hashed once."""
-    return hash_value(record(item))
+    return hash_value(make_record(item))
 
 
 class Keyed:

@@ -30,7 +30,7 @@ from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training, use_training_kernels
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -157,7 +157,7 @@ def training(size: Size, inputs: Inputs) -> Training:
 
 def begin(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
     """Begin a training by a recipe; the labels are as random as the images."""
-    model = build(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
+    model = build_network(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
     return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, recipe, 0)
 
 

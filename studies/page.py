@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.suite import SuiteSpec
@@ -44,7 +44,7 @@ def opened(folder: Path) -> ResultsStore:
 
 def runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
     """Return what a store has of a suite and of its replications, of the first so many that are not empty."""
-    held = (collect(replace(suite, replication=number), store) for number in range(most))
+    held = (collect_results(replace(suite, replication=number), store) for number in range(most))
     return [each for each in held if each.results]
 
 

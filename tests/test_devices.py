@@ -21,7 +21,7 @@ from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers
 from roarbench.kernels.train import use_training_kernels
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.store.provenance import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
@@ -118,7 +118,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
     monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # as it is at first; put back afterwards
     torch.compiler.reset()
     for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
-        forward = compile_network(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
+        forward = compile_network(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
         forward(torch.zeros(2, 3, side, side))
     assert len(graphs) == 9 < devices.VARIANTS
     torch.compiler.reset()
@@ -135,7 +135,7 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     torch.compiler.reset()
     assert devices.explain_no_compilation() == ""
     for seed in (0, 1):
-        model = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
+        model = build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
         assert torch.equal(compile_network(model)(images), model(images))
         monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
     assert tries == []  # each try would take seconds

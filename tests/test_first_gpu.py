@@ -10,7 +10,7 @@ from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, trainin
 
 from roarbench.enums import Unit
 from roarbench.forecast.measurement import draw_images
-from roarbench.forecast.rates import GPU, assume
+from roarbench.forecast.rates import GPU, assume_rates
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.suites import find_suite
 
@@ -64,7 +64,7 @@ def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkey
 def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     suite = find_suite(first_gpu.WHOLE)
     (step,) = (step for step in STEPS if step.work is first_gpu.train_whole)
-    whole = assume(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
+    whole = assume_rates(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
     assert f"{whole:.0f} s by the rates of its plan" in step.expected
     assert f"{first_gpu.WHOLE_SECONDS / whole:.0%}".replace("%", " %") in step.expected
     assert suite.network_source == "" and suite.dataset_record.channels == 3

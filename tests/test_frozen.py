@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.identity import hash_value, record
+from roarbench.identity import hash_value, make_record
 from roarbench.models import MODELS
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suites import VERSIONS
 
@@ -45,7 +45,7 @@ def suite_hash(suite):
 
 def network(name):
     """Names and shapes of all that is stored of a network, and its three logits for one image."""
-    model = build(name, 3, 3, 32, torch.Generator().manual_seed(0)).eval()
+    model = build_network(name, 3, 3, 32, torch.Generator().manual_seed(0)).eval()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)  # the last of a block begin at 0, and nothing of the block would count
@@ -57,7 +57,7 @@ def network(name):
 
 HASHES = {
     "recipes": {
-        title: hash_value({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
+        title: hash_value({name: getattr(recipe, name) for name in FIELDS} | make_record(recipe))
         for title, recipe in RECIPES.items()
     },
     "suites": {f"{name}@{version}": suite_hash(suite) for (name, version), suite in VERSIONS.items()},

@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.enums import Order, Unit
-from roarbench.kernels.augment import reach
+from roarbench.kernels.augment import find_largest_shift
 from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import count_removed, draw_tie_order, sort_keys
 from roarbench.kernels.train import fit, group_by_weight_decay
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.plan.recipes import find_recipe
 
@@ -51,7 +51,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
-        most = reach(SIDE)
+        most = find_largest_shift(SIDE)
         edged = pad(self.degraded(number)[None], (most,) * 4, mode="reflect")[0]
         y, x = torch.randint(2 * most + 1, (2,)).tolist()
         moved = edged[:, y : y + SIDE, x : x + SIDE]
@@ -80,7 +80,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
 def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
     """Train by the recipe on images degraded at t; return the last loss."""
     torch.manual_seed(0)
-    model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+    model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     options = {"num_workers": WORKERS, "persistent_workers": True, "shuffle": True, "drop_last": True}
     loader = DataLoader(RoarDataset(folder, labels, t), recipe.batch, **options)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def read(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
 
 def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
     """Train on the same images; return the last loss."""
-    model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+    model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     return fit(model, read(folder, layout, t), labels, NORM, recipe, seed=0)
 
 

@@ -25,7 +25,7 @@ from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import draw_normal_noise
 from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.models.network_cost import count_network_cost
 from tests.helpers.networks import CountingPasses
 
@@ -45,7 +45,7 @@ COPIES = (1, 5, 15)  # noisy copies of each image
 
 
 def network() -> nn.Module:
-    return build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
+    return build_network("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
 
 
 def short_network() -> nn.Module:
@@ -170,7 +170,7 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
 
 def large_network() -> nn.Module:
     """Return a network of the size that engineers explain, for photographs of 224 pixels."""
-    return build("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
+    return build_network("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
 
 
 def photographs(n: int) -> Batch:

@@ -8,7 +8,7 @@ from leaderboard.page import images
 from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRow
 from leaderboard.views import SuiteView
-from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.row_comparison import compare_rows
 from roarbench.protocols.mask_only import MASK_ONLY
 
 _PAIRS = 3  # on a static page; a running program compares any two rows
@@ -29,7 +29,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "view": view,
         "found": [
-            (each, pair(view.evidence, view.leading, view.evidence.unit, each[0].id, each[1].id), sheets)
+            (each, compare_rows(view.evidence, view.leading, view.evidence.unit, each[0].id, each[1].id), sheets)
             for each, sheets in pairs
         ],
         "rows": rows.values(),

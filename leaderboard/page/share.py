@@ -34,7 +34,7 @@ _DESIGN = {  # of a suite, in words
 }
 
 
-def submit(site: Site, at: Address) -> dict[str, Any]:
+def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page; the example is a submission of the first board, or its best estimator."""
     view = next(iter(site.views.values()), None)
     boards = _boards(view) if view else []
@@ -50,7 +50,7 @@ def submit(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def cite(site: Site, at: Address) -> dict[str, Any]:
+def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite."""
     view = site.view(at)
     boards = _boards(view)

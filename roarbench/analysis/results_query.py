@@ -10,13 +10,13 @@ from roarbench.analysis.data_versions import list_image_notes
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
-    collect,
-    collect_all,
+    collect_all_versions,
+    collect_results,
     drop_idle_submissions,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint
-from roarbench.identity import record
+from roarbench.identity import make_record
 from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.points import Point
 from roarbench.plan.run_keys import list_keys
@@ -68,7 +68,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _images(suite, query, notes, results) if query.data else None
-    found = collect(add_stored_submissions(chosen, results), results, query.limit, data, notes)
+    found = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
     return add_prediction_stability(drop_idle_submissions(found, chosen, results), query.store)
 
 
@@ -79,7 +79,7 @@ def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> Resu
     return query._replace(data=data, references=references)
 
 
-def is_of(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
+def matches_query(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
     """Return whether results, of however many images, are of the images and the reference named; empty is any."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
@@ -110,7 +110,7 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
     from roarbench.datasets.locations import describe_source
 
     dataset = suite.dataset_record
-    files = hash_source(record(dataset.anywhere), describe_source(dataset, Path(folder)))
+    files = hash_source(make_record(dataset.anywhere), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 
 
@@ -127,7 +127,7 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
                 alike = _list_fingerprints(suite, query.data, [note for note in notes if note.limit == query.limit])
                 data = alike[-1] if alike else ""
             if data != "":
-                return collect(suite, results, query.limit, data, notes)
+                return collect_results(suite, results, query.limit, data, notes)
     except EmptyStore:
         pass
     return SuiteResults(suite, data or "", query.limit, {})
@@ -190,7 +190,7 @@ def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> 
     dropped = {}
     for suite in suites:
         notes = list_image_notes(results, folder, suite.dataset)
-        for suite_results in collect_all(add_stored_submissions(suite, results), results, notes):
+        for suite_results in collect_all_versions(add_stored_submissions(suite, results), results, notes):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_shared_runs(suite_results, results):
                 dropped[suite_results.title] = suite_results.dropped

@@ -8,7 +8,7 @@ from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
 from roarbench.protocols.protocol import Protocol
-from roarbench.stats.bootstrap import Estimate, estimate
+from roarbench.stats.bootstrap import Estimate, make_estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.sampled_gains import Drawn
 from roarbench.stats.verdicts import Comparison
@@ -48,7 +48,7 @@ class RowPair(NamedTuple):
     counted: tuple[str, str]
 
 
-def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
     """Compare two rows of a suite under a protocol that it has.
 
     Tables hold own-network gains against 0 alone, so two of them have an interval and no verdict.
@@ -70,7 +70,7 @@ def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second
     one, two = areas.get(first), areas.get(second)
     if one is None or two is None:
         return Estimate()
-    return estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
+    return make_estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:

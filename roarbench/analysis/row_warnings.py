@@ -68,7 +68,7 @@ class Flag:
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
-def is_about(protocol: Protocol) -> bool:
+def are_warnings_about(protocol: Protocol) -> bool:
     """Return whether the marks, which weigh gains under ROAR, say something about gains under this protocol.
 
     Masks that tell the class and maps that are smooth buy nothing where networks never saw a mask with its own image.
@@ -80,7 +80,7 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
     """Return why rows should be doubted under a protocol, of every estimator where something says so."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
     found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
-    if is_about(protocol):  # of twins, which stand in tables too, nothing else is judged
+    if are_warnings_about(protocol):  # of twins, which stand in tables too, nothing else is judged
         found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
 

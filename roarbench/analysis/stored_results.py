@@ -15,7 +15,7 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run, has_explained_model, list_reference_points, list_runs
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import SuiteSpec, pair_of
+from roarbench.plan.suite import SuiteSpec, find_reference_pair
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.store.annotations import Kind, read_annotations, read_findings
 from roarbench.store.image_sources import ImageNote
@@ -30,7 +30,7 @@ STABLE_ENOUGH = 0.8  # below this share of noisy copies that keep their class a 
 joined = lru_cache(64)(add_estimators)  # a board asks for the same ones again and again
 
 
-def collect(
+def collect_results(
     suite: SuiteSpec,
     store: ResultsStore,
     limit: int | None = None,
@@ -43,7 +43,7 @@ def collect(
     return _results_of(versions, Version(images, limit, suite.given), store)
 
 
-def collect_all(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
+def collect_all_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
     """Return all versions of a suite that a store has, largest first; of one size its own images and reference."""
     versions = list_versions(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
@@ -80,7 +80,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
 
 def _is_own(result: RunResult) -> bool:
     """Return whether a network is scored beside others and under its own map."""
-    explained, scored = pair_of(result.run.seed)
+    explained, scored = find_reference_pair(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 

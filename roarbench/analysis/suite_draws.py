@@ -17,8 +17,8 @@ from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_drawn_board
 from roarbench.stats.curves import Correctness
-from roarbench.stats.probability_drop import order_gaps
-from roarbench.stats.resampling import draw
+from roarbench.stats.probability_drop import compute_order_gaps
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import Drawn
 from roarbench.stats.verdicts import Comparison
 
@@ -158,7 +158,7 @@ class Evidence:
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
         spread = self.suite_results.spread(protocol, fill) if scores.levels else None
-        draws = draw(scores, self.bootstrap, spread)
+        draws = draw_resamples(scores, self.bootstrap, spread)
         return Drawn.of(scores, protocol, self.bootstrap, spread, draws)
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
@@ -169,7 +169,7 @@ class Evidence:
             if levels
             else _NOTHING
         )
-        areas = order_gaps(shared, one.draws, other.draws) if levels else {}
+        areas = compute_order_gaps(shared, one.draws, other.draws) if levels else {}
         return replace(one, scores=shared, areas=areas, covers=one.covers if other.repeated else other.covers)
 
 

@@ -29,8 +29,8 @@ from roarbench.api.removal import set_evaluation_mode
 from roarbench.api.suite_tuning import UNTRIED
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
-from roarbench.files import report_write_errors, write_whole
-from roarbench.models.build import build
+from roarbench.files import convert_write_errors, write_whole
+from roarbench.models.build import build_network
 from roarbench.models.checks import check_network, check_rebuilt, find_logits
 from roarbench.models.outputs import add_second_logit, read_logits
 from roarbench.plan.new_suite import BASE, write_recipe_lines
@@ -69,7 +69,7 @@ class GivenNetwork(NamedTuple):
     def built(self, images: Tensor) -> nn.Module:
         """Return one of its structure from its file, in eval mode, for such images."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
-        made = build(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
+        made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
         return made.eval().to(images)
 
 
@@ -109,7 +109,7 @@ def write_arrays(
         hashed.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
-        with report_write_errors(folder):
+        with convert_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for split, one in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)

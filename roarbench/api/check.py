@@ -24,11 +24,11 @@ from roarbench.api.removal import (
     Replace,
     check_model,
     compute_logits,
-    fill_of,
     hash_images,
     list_networks,
     make_replacer,
     mark_removed,
+    read_fill,
     set_evaluation_mode,
     split_into_batches,
 )
@@ -154,7 +154,7 @@ class _Answers(NamedTuple):
 
 def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:
     """Make the maps of all estimators for one batch of images after the other, and score the networks under them."""
-    count, fill = len(request.pixels), fill_of(request.pixels, None)
+    count, fill = len(request.pixels), read_fill(request.pixels, None)
 
     def nothing() -> dict[str, NDArray[np.bool_]]:
         return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from roarbench.api.gain_table import GainTable
 from roarbench.api.own_network_table import OwnNetworkTable
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.verdicts import Verdict, compare
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.verdicts import Verdict, judge_comparisons
 from roarbench.text import format_count, format_interval
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CheckTable(GainTable):
         """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
         if (column, name) in self.fixed:
             return Estimate(0.0)
-        return estimate(self.gains[column][name], Bootstrap().confidence)
+        return make_estimate(self.gains[column][name], Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row for each estimator with its gain in each column; `intervals_to_dataframe` has more."""
@@ -88,7 +88,7 @@ class CheckTable(GainTable):
         family = {
             (column, one, two): rows[one].minus(rows[two]) for column, rows in self.gains.items() for one, two in pairs
         }
-        found = compare(family)
+        found = judge_comparisons(family)
         both = {Verdict.BETTER, Verdict.WORSE}
         return [pair for pair in pairs if both <= {found[column, *pair].verdict for column in self.gains}]
 

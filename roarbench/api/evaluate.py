@@ -19,9 +19,9 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submissions import SubmissionMode, submit
-from roarbench.models.build import build
-from roarbench.plan.points import select
+from roarbench.execution.submissions import SubmissionMode, store_submissions
+from roarbench.models.build import build_network
+from roarbench.plan.points import select_part_of_suite
 from roarbench.plan.run_keys import ranks_only_test_images
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec as Plan
@@ -103,7 +103,9 @@ def _try(made: Submission, plan: Plan) -> None:
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
     record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
-    model = build(plan.model, record.classes, record.channels, record.size, generator, plan.network_source).eval()
+    model = build_network(
+        plan.model, record.classes, record.channels, record.size, generator, plan.network_source
+    ).eval()
     images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
     try:
         tried = _Tried(made.name, estimate_of(module), model, images, targets)
@@ -189,7 +191,7 @@ class _Evaluation(NamedTuple):
     def _kept(self, made: Submission, trusted: bool) -> str:
         """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
-        return submit([made], mode, self.results, workspace, self.said).ids[0]
+        return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
 
     def _of_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank and run maps, as far as they are of the images that a protocol ranks; the id of their row."""
@@ -198,7 +200,7 @@ class _Evaluation(NamedTuple):
         check_maps(name, maps, work)
         row = self._kept(make_maps_submission(name, maps), trusted=True)
         part = self._part(plan, [row])  # its twins would ask a function
-        part = select(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
+        part = select_part_of_suite(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
         keep_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row

@@ -16,16 +16,16 @@ from roarbench.api.removal import (
     Removal,
     check_model,
     compute_logits,
-    fill_of,
     hash_images,
     list_networks,
+    read_fill,
     set_evaluation_mode,
     split_into_batches,
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
-from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, judge_own_network_gains
 from roarbench.stats.own_network_gain import compute_own_network_gain as gain_of
 from roarbench.text import format_interval
@@ -59,7 +59,7 @@ class OwnNetworkTable(GainTable):
     def gain(self, name: str) -> Estimate:
         """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
         found = self.gains[name]
-        return Estimate(0.0) if found is None else estimate(found.gain, Bootstrap().confidence)
+        return Estimate(0.0) if found is None else make_estimate(found.gain, Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row for each estimator, largest gain first: interval, verdict, gain at each level."""
@@ -130,7 +130,7 @@ def own_network_gain(
     pixels, models = read_images(images), list_networks(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
-    explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
+    explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
     removal = Removal.read(order, levels, unit)
     with set_evaluation_mode(models):
         models = [check_model(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]

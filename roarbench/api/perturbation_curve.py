@@ -22,7 +22,7 @@ from roarbench.api.removal import (
 )
 from roarbench.enums import PAPER_LEVELS
 from roarbench.errors import CallerError
-from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.curves import compute_area_weights
 
 if TYPE_CHECKING:
@@ -108,5 +108,5 @@ def perturbation_curve(
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     rows = np.vstack([correct, np.asarray(compute_area_weights(steps)) @ correct])  # the last one's mean is the area
-    *found, area = (estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
+    *found, area = (make_estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(found), tuple(probability.tolist()), area)

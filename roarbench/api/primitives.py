@@ -10,11 +10,11 @@ from torch import Tensor
 from roarbench.api.inputs import to_array, to_tensor
 from roarbench.api.removal import (
     compute_feature_importance,
-    fill_of,
     hash_images,
     mark_removed,
-    order_of,
     rank_maps,
+    read_fill,
+    read_order,
     read_pixels,
 )
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
@@ -22,7 +22,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels import fill as fills
 from roarbench.kernels import matched_masks, ranking
 from roarbench.kernels.degrade import degrade
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.resampling import draw_image_weights
 
 
@@ -58,7 +58,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
     pixels = read_pixels(images)
-    return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), fill_of(pixels, fill))
+    return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill(pixels, fill))
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
@@ -77,7 +77,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     if by not in FILLS:
         raise UnknownName("fill", by, FILLS)
     pixels, gone = _bytes(images), to_tensor(removed, "the mask").bool()
-    return fills.replace_features(pixels, gone, by, fill_of(pixels, mean), hash_images(pixels))
+    return fills.replace_features(pixels, gone, by, read_fill(pixels, mean), hash_images(pixels))
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -96,7 +96,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     """
     pixels = _bytes(images)
     shape = tuple(pixels.shape)
-    replaced = fill_of(pixels, fill)[:, None, None].expand(pixels.shape)
+    replaced = read_fill(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matched_masks.assign_strata(fills.compute_removal_magnitude(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranked = rank_maps(pixels, others)
@@ -104,8 +104,8 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     places = np.empty((n, d), np.int64)
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
-    ties = places if order_of(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(matched_masks.match_removed(own, bins, strata, order_of(order), ties)).view(shape)
+    ties = places if read_order(order) is Order.MORF else d - 1 - places
+    return torch.from_numpy(matched_masks.match_removed(own, bins, strata, read_order(order), ties)).view(shape)
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
@@ -169,7 +169,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     if values.shape != less.shape:
         raise CallerError(f"answers have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
     (drawn,) = bootstrap_means((values - less).mean(0)[None], bootstrap_settings)
-    return estimate(drawn, bootstrap_settings.confidence)
+    return make_estimate(drawn, bootstrap_settings.confidence)
 
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:

@@ -41,14 +41,14 @@ class Removal(NamedTuple):
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected fractions above 0, ascending; 30 % is written 0.3")
-        return cls(order_of(order), steps, _member(Unit, "unit", unit))
+        return cls(read_order(order), steps, _member(Unit, "unit", unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
         """Mark the features that are removed at each level, as `mark_removed` does."""
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
-def order_of(word: str) -> Order:
+def read_order(word: str) -> Order:
     """Return the order of this name; UnknownName for any other word."""
     return _member(Order, "order", word)
 
@@ -67,7 +67,7 @@ def read_pixels(images: Any) -> Tensor:
     return pixels
 
 
-def fill_of(pixels: Tensor, given: Any) -> Tensor:
+def read_fill(pixels: Tensor, given: Any) -> Tensor:
     """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
     value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
     if value.shape != pixels.shape[1:2]:
@@ -137,7 +137,7 @@ def mark_removed(
     """
     with reraise_as_caller_error():
         count = ranking.count_removed(t, ranked.shape[1])
-    gone = ranked[:, :count] if order_of(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
+    gone = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
     c, h, w = shape[-3:]
@@ -156,7 +156,7 @@ def reraise_as_caller_error() -> Iterator[None]:
 def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     """Return what makes images `rows` of these with the features removed that a mask names."""
     if not isinstance(fill, str) or fill == "mean":
-        value = fill_of(pixels, None if isinstance(fill, str) else fill)
+        value = read_fill(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = FILL_WORDS.get(fill, fill)
     if fill not in FILLS:

@@ -24,7 +24,7 @@ from typing import Any
 
 from roarbench.errors import CallerError
 from roarbench.sandbox.launch import list_package_folders
-from roarbench.submissions.file import parse
+from roarbench.submissions.file import parse_source
 
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
@@ -171,7 +171,7 @@ def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeTy
     """Return the node of a file that an object comes from, by its code, or of a class without code by its name."""
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
-        tree = parse("".join(lines))
+        tree = parse_source("".join(lines))
     except SyntaxError:
         return None
     nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store, open_results
-from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
@@ -252,7 +252,7 @@ def _difference(table: SuiteTable, first: str, second: str) -> Difference | None
     both = rows[first], rows[second]
     protocol = table.board.protocol
     evidence = Evidence(table.suite_results, table.unit, Bootstrap())
-    points, found, *_ = pair(evidence, protocol, table.unit, first, second)
+    points, found, *_ = compare_rows(evidence, protocol, table.unit, first, second)
     p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
     one, other = (row.network and row.network.verdict for row in both)
     gains = both[0].gain, both[1].gain

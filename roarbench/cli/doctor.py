@@ -48,7 +48,7 @@ class Diagnosis(NamedTuple):
     advice: str
 
 
-def examine(store: Path) -> list[Diagnosis]:
+def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_compute(), _compiler(), _memory(), _disk(store)]
     return [*machine, _libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]

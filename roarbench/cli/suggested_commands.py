@@ -33,7 +33,7 @@ def list_options(command: str) -> list[str]:
     return [option for option in (*_SUITE, "-o") if option in has]
 
 
-def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
+def propose_command(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path where it is not on PATH.
 
     The words take the place of what the call under way said, of which `carried` may be taken over.
@@ -48,7 +48,7 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
 def add_command(said: "str | Hint | RoarbenchError") -> str:
     """Return a line as it is printed: a hint, or that of an error, with the command that it proposes."""
     if isinstance(said, Hint):
-        return said.text.format(propose(said.command, *said.words))
+        return said.text.format(propose_command(said.command, *said.words))
     if isinstance(said, RoarbenchError) and said.hint:
         return f"{said}{add_command(said.hint)}"
     return str(said)
@@ -60,7 +60,9 @@ def propose_others(suite_results: "SuiteResults", command: str) -> str:
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
-            call = propose(command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried)
+            call = propose_command(
+                command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried
+            )
             calls.append(f"{call} ({other.called})")
     first = "this store also has" if held else f"nothing of {suite_results.title} is in this store, but"
     return f"{first}: {'; '.join(calls)}" if calls else ""

@@ -24,7 +24,7 @@ from roarbench.datasets.sources import RawSplit, open_source
 from roarbench.datasets.subsets import check_limit
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
-from roarbench.files import compute_sha256, note_read, sync
+from roarbench.files import compute_sha256, flush_to_disk, note_read
 
 
 def decode_dataset(
@@ -74,7 +74,7 @@ def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | 
     """Return the place of a decoded set; whatever would change its content changes the name."""
     check_limit(record, limit)
     source = describe_source(record, data)
-    named = {"format": FORMAT, "record": identity.record(record.anywhere), "source": source, "limit": limit}
+    named = {"format": FORMAT, "record": identity.make_record(record.anywhere), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
     return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(named)[:8]])
 
@@ -116,7 +116,7 @@ def _fill(
         judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
-        "record": identity.record(record.anywhere),
+        "record": identity.make_record(record.anywhere),
         "source": source,
         "limit": limit,
         "splits": entries,
@@ -153,5 +153,5 @@ def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
 def _write(path: Path, content: bytes) -> str:
     """Write a file to the disk and return its SHA-256."""
     path.write_bytes(content)
-    sync(path)
+    flush_to_disk(path)
     return compute_sha256(path)

@@ -89,7 +89,7 @@ class Inspected(NamedTuple):
     bits: int = 0  # that its largest value takes, of more than 8 per channel
 
 
-def inspect(content: bytes) -> Inspected:
+def inspect_image(content: bytes) -> Inspected:
     """Find out whether a stored image can be decoded whole, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:

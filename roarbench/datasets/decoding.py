@@ -28,7 +28,7 @@ from roarbench.datasets.image_files import FileGroup, RowGroup, read_files, read
 from roarbench.datasets.sources import RawSplit, make_read_error
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError, StoreError
-from roarbench.files import report_write_errors
+from roarbench.files import convert_write_errors
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
 
@@ -138,12 +138,12 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
 
 def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
     """Make the file of pixels, of its full length, with those that are at hand."""
-    with report_write_errors(file), file.open("ab") as opened:
+    with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
         return Tally(0, np.zeros((record.channels, 256), np.int64))
     with (
-        report_write_errors(file),
+        convert_write_errors(file),
         file.open("r+b") as opened,
     ):  # not through a memory map: a full disk would kill the process
         opened.write(raw.pixels.tobytes())
@@ -211,7 +211,7 @@ def decode_part(part: RowGroupPart) -> Tally:
     """
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))
-    with warnings.catch_warnings(), report_write_errors(part.file), part.file.open("r+b") as file:
+    with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow's, of odd images: they are counted
         file.seek(part.start * record.channels * record.size**2)
         for contents in _read(part):

@@ -12,7 +12,7 @@ from roarbench.errors import DataError
 HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before it gives up
 
 
-def download(record: DatasetRecord) -> Path:
+def download_dataset(record: DatasetRecord) -> Path:
     """Fetch the files of both splits into the hub's cache, which keeps what was fetched before."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE

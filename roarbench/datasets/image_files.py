@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from roarbench.datasets.split_names import is_train, split_pairs
+from roarbench.datasets.split_names import find_split_pairs, is_train
 from roarbench.errors import DataError
 from roarbench.text import list_some
 
@@ -150,7 +150,7 @@ def refuse_pointer(file: Path) -> None:
             raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
 
 
-def split_files(folder: Path) -> dict[str, list[Path]]:
+def list_split_files(folder: Path) -> dict[str, list[Path]]:
     """Return the parquet files of each split of a folder, in the order of their rows.
 
     Where `datasets` finds a single split, files named `Train` and `Test` or the like are two.
@@ -175,7 +175,7 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
     """Divide the files of an only split by their names or those of their folders; as it is where they tell nothing."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
-    named = {name for pair in split_pairs(names.values()) for name in pair}
+    named = {name for pair in find_split_pairs(names.values()) for name in pair}
     train = [file for file, name in names.items() if name in named and is_train(name)]
     test = [file for file, name in names.items() if name in named and not is_train(name)]
     return {"train": train, "test": test} if train else only

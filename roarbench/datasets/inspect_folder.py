@@ -17,17 +17,17 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, image_files, make_own_record
-from roarbench.datasets.decode_image import inspect, refuse_damaged, round_up_depth
+from roarbench.datasets.decode_image import inspect_image, refuse_damaged, round_up_depth
 from roarbench.datasets.high_bit_depth import is_deep_grey
 from roarbench.datasets.hub import shorten_error
 from roarbench.datasets.sources import count_images
-from roarbench.datasets.split_names import is_split, is_train, split_pairs
+from roarbench.datasets.split_names import find_split_pairs, is_split, is_train
 from roarbench.datasets.tabular import (
     ENDINGS,
     LABELS,
     find_feature_columns,
+    find_label_column,
     find_text_columns,
-    label_column,
     read_table,
 )
 from roarbench.errors import DataError
@@ -80,7 +80,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
-    label = label_column(table, path)
+    label = find_label_column(table, path)
     gaps, others = find_feature_columns(table, label), [name for name in table.column_names if name != label]
     found = tuple(name for name, count in gaps.items() if not count)
     seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
@@ -111,7 +111,9 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
     """Find the folders of training and of test images; empty where there is none."""
     names = image_files.list_class_names(folder)
-    pairs = [[_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in split_pairs(names)]
+    pairs = [
+        [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
+    ]
     for train, test in pairs:
         if image_files.list_class_names(folder / test):
             return train, test
@@ -139,7 +141,7 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
-        seen = list(pool.map(lambda file: inspect(file.read_bytes()), checked))
+        seen = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
     return _set_depth(found, (one.bits for one in seen))
@@ -179,12 +181,12 @@ def _groups(place: Path) -> tuple[image_files.FileGroup, ...]:
 
 def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
-        found = image_files.split_files(folder)
+        found = image_files.list_split_files(folder)
     except DataError:
         raise
     except Exception as error:  # the library below raises a dozen kinds, some of them private
         raise DataError(f"cannot read {folder} ({shorten_error(error)}); expected parquet files") from error
-    pairs = split_pairs(found)
+    pairs = find_split_pairs(found)
     train = pairs[0][0] if pairs else next(iter(found))
     if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
         raise DataError(f"{folder} has the splits {', '.join(found)}, none to train on; name its files train-*.parquet")
@@ -205,7 +207,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _set_shape(_set_splits(record, train, test), contents)
-    return _set_depth(record, (inspect(content).bits for content in contents))
+    return _set_depth(record, (inspect_image(content).bits for content in contents))
 
 
 def _columns(file: Path) -> tuple[str, str]:

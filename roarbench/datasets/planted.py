@@ -22,7 +22,9 @@ JITTER = 1.0  # pixels: mixes neighbouring features and channels in the ranking
 STRIPE = 2  # pixels, width of a stripe
 
 
-def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
+def generate_split(
+    record: DatasetRecord, split: Split
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
     """Generate one split of planted data, of up to four classes; the same record gives the same images.
 
     Splits are drawn alike, from seeds of their own: pixels uint8 (n, c, h, w), labels int64 (n,), equally many of each

@@ -12,9 +12,9 @@ from roarbench import planted_corners
 from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, image_files, planted
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.hub import download, fetch_in_turn, shorten_error
+from roarbench.datasets.hub import download_dataset, fetch_in_turn, shorten_error
 from roarbench.datasets.locations import find_images_folder, find_installed_folder, find_table_file
-from roarbench.datasets.split_names import split_pairs
+from roarbench.datasets.split_names import find_split_pairs
 from roarbench.datasets.subsets import choose_balanced, choose_rows, is_enough
 from roarbench.datasets.tabular import quantize_rows, read_rows
 from roarbench.enums import Split
@@ -52,7 +52,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     elif record.generated and record.config == planted_corners.KIND:
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _read_arrays(record, *planted.generate(record, split)) for split in Split}
+        splits = {split: _read_arrays(record, *planted.generate_split(record, split)) for split in Split}
     elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and idx.has_idx(folder):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
@@ -168,7 +168,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
     if record.numbered:
         return {split: _read_numbered(place, record.classes) for split, place in places.items()}
     classes = image_files.list_class_names(places[Split.TRAIN])
-    if pairs := split_pairs(classes):
+    if pairs := find_split_pairs(classes):
         train, test = pairs[0]
         seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
@@ -195,10 +195,10 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
     if folder is None and record.of_each:
         found = fetch_in_turn(record)
     else:
-        folder = folder or download(record)
+        folder = folder or download_dataset(record)
         inner = folder / record.config
         try:
-            found = image_files.split_files(inner if inner.is_dir() else folder)
+            found = image_files.list_split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
         except Exception as error:  # the library below raises a dozen kinds, some of them private

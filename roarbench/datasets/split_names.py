@@ -15,7 +15,7 @@ class _SplitName(NamedTuple):
     rest: tuple[str, ...]  # other words of the name; `set` is none
 
 
-def split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     """Find pairs of names for training and testing that differ in their keyword alone, the most usual first.
 
     `Train` and `Test` are a pair, `seg_train` and `seg_test`, `training_set` and `test_set`; `train` and `seg_test`

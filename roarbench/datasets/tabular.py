@@ -193,7 +193,7 @@ def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDAr
     return steps.astype(np.uint8)[:, :, np.newaxis, np.newaxis]
 
 
-def label_column(table: pa.Table, path: Path) -> str:
+def find_label_column(table: pa.Table, path: Path) -> str:
     """Return the column of the classes: one with a usual name, else the only one of text, else the last one.
 
     DataError where it has not two classes or more, with two rows or more each, or a row of it is empty.

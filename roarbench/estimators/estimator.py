@@ -11,7 +11,7 @@ from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.ids import EstimatorId
 from roarbench.estimators.papers import Paper
 from roarbench.estimators.parameters import Value
-from roarbench.identity import hash_value, record
+from roarbench.identity import hash_value, make_record
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +91,7 @@ class Estimator:
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
-        found = {"form": self.form} | {key: value for key, value in record(self).items() if key in identity}
+        found = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
         found |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
         if not self.shared:  # a control's baseline came after rows of it
             found |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}

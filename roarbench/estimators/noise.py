@@ -91,7 +91,7 @@ def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     return found
 
 
-def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
+def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
     """Return what removed features are filled with by chance, float32 of the images' shape, always the same.
 
     Standard normal numbers, or whole numbers in 0 … 255, each equally likely.

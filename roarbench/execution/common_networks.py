@@ -11,7 +11,7 @@ from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, load_pixels
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.identity import record
+from roarbench.identity import make_record
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.train import fit
@@ -53,13 +53,13 @@ def train_common(work: SuiteWork, common: CommonNetwork) -> str:
         inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        about = {"network": record(common), "seconds": time.perf_counter() - start}
+        about = {"network": make_record(common), "seconds": time.perf_counter() - start}
         store.save(model, about)
         checkpoint.remove()
     return checkpoint.note
 
 
-def tune(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
+def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
     """Tune a common network on a row's own exchanged masks of all levels, unless that was done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
     store = work.stored(make_tuned_key(common.key, rankings.checksum))
@@ -72,7 +72,7 @@ def tune(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = make_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
-        about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
+        about = {"network": make_record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
         store.save(model, about)
 
 

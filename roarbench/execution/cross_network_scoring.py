@@ -24,7 +24,7 @@ from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.mask_smoothness import compute_smoothness
 from roarbench.kernels.scoring import Scored, count_scored_at_once, predict_each
 from roarbench.plan.runs import CLEAN, Run, check_fill
-from roarbench.plan.suite import pair_of
+from roarbench.plan.suite import find_reference_pair
 from roarbench.store.annotations import Kind
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_answers
@@ -74,7 +74,7 @@ def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredT
                     weights=weights,
                 )
             )
-            own, scored = pair_of(run.seed)
+            own, scored = find_reference_pair(run.seed)
             if removed is not None and own == scored:
                 remarks[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
     return ScoredTogether(tuple(results), remarks)

@@ -18,9 +18,9 @@ from roarbench.devices import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids
-from roarbench.files import report_write_errors
+from roarbench.files import convert_write_errors
 from roarbench.kernels.bit_planes import find_removed_bits, read_bin_codes
-from roarbench.kernels.degrade import DegradedImages, unpack
+from roarbench.kernels.degrade import DegradedImages, unpack_bits
 from roarbench.kernels.fill import compute_removal_magnitude, fill_features, replace_features
 from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.matched_masks import assign_strata, draw_matching_ties, match_removed
@@ -59,7 +59,7 @@ def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
     Each epoch reads this file: 24 GB for ImageNet, where the planes of five levels have 72 GB.
     """
     planes, layout = rankings.planes(split), rankings.layout
-    with report_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
+    with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
         for start in range(0, len(planes), _AT_ONCE):
             find_removed_bits(planes[start : start + _AT_ONCE], cell.t, cell.order, layout).tofile(file)
         return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.width))
@@ -82,7 +82,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
-        gone, ids = unpack(bits[rows], data.record.shape, cell.unit), make_image_ids(split, rows.start, rows.stop)
+        gone, ids = unpack_bits(bits[rows], data.record.shape, cell.unit), make_image_ids(split, rows.start, rows.stop)
         made[rows] = fill_features(images[rows], gone, cell.fill, mean, ids)
     return DegradedImages(made, None, mean, cell.unit)
 

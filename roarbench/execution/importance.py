@@ -39,7 +39,7 @@ from roarbench.kernels.ranking import draw_tie_order
 from roarbench.models.network_cost import count_network_cost
 from roarbench.sandbox.explain import Network, Part, Task, count_image_cost, count_images_per_call, explain
 from roarbench.sandbox.limits import compute_limits
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merge
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merge_neighbours
 from roarbench.submissions.file import check_source
 
 _NETWORKS = 8  # that a process keeps: a suite's references
@@ -73,15 +73,15 @@ Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id 
 Made = dict[tuple[ReferenceModel, str], TimedMap]
 
 
-def time_maps(
+def make_and_time_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    made = time_maps_together([(explained, name) for name in names], split, start, stop)
+    made = make_and_time_maps_together([(explained, name) for name in names], split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
-def time_maps_together(request: Requests, split: Split, start: int, stop: int) -> Made:
+def make_and_time_maps_together(request: Requests, split: Split, start: int, stop: int) -> Made:
     """Return the maps of a range of images for several references of a suite; noise is drawn once for all.
 
     The maps stay on the device where they were made.
@@ -103,7 +103,7 @@ def time_maps_together(request: Requests, split: Split, start: int, stop: int) -
 def make_maps_and_ties(
     request: Requests, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[Made, Callable[[int], Tensor]]:
-    """Return what `time_maps_together` does, and a call that draws the images' tie order on the device, int32 (n, d).
+    """Make maps as `make_and_time_maps_together`; the call draws the tie order on the device, int32 (n, d).
 
     It takes d, one of these sizes, and draws once for each.
     """
@@ -114,10 +114,10 @@ def make_maps_and_ties(
         return send_to_device(torch.from_numpy(draw_tie_order(ids, d)), choose_device())
 
     if choose_device().type == "cpu":
-        return time_maps_together(request, split, start, stop), drawn
+        return make_and_time_maps_together(request, split, start, stop), drawn
     with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
         thread.map(drawn, sizes)
-        return time_maps_together(request, split, start, stop), drawn
+        return make_and_time_maps_together(request, split, start, stop), drawn
 
 
 class _Explaining(NamedTuple):
@@ -220,7 +220,7 @@ def _join_maps(
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
     where = name_device(choose_device())
-    explained = merge(ExplainedBatches(each.images, each.images, done, where) for each in told)
+    explained = merge_neighbours(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {

@@ -18,7 +18,7 @@ from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.estimators.pass_counts import count_passes
 from roarbench.execution import cross_network_scoring, jobs, ranking_jobs
-from roarbench.execution.common_networks import train_common, tune
+from roarbench.execution.common_networks import train_common, tune_common_network
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.plan.common_network import CommonNetwork, make_tuned_key
@@ -115,7 +115,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
     if spec := work.row_spec(run):
         # the same rankings, another network
         lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
-        tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
+        tuning = Job(f"tune {spec.name}{lent} {title}", tune_common_network, (work, common, spec))
         made = partial(_is_tuned, work, common, spec)
         key = _key("tune", common.key, spec.key)
         yield Step("tune", tuning, (job.name, *_list_seal_steps(work, lacking, spec)), (key,), made, common.recipe)

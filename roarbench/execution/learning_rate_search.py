@@ -24,7 +24,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -107,7 +107,7 @@ def _count_correct(
     """Train a network for a few steps on the chosen images but those of the test, and count its correct answers."""
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     generator = torch.Generator().manual_seed(_SEED)
-    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
     if recipe.start:
         load_start(recipe.start, model, record.channels, suite.model)
     used = [chosen[~test], chosen[test]]

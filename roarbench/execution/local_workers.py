@@ -7,8 +7,8 @@ from pathlib import Path
 
 from roarbench.devices import list_gpus
 from roarbench.errors import CallerError
-from roarbench.forecast.measurement import measure
-from roarbench.forecast.rates import CORE, GPU, Rates, assume
+from roarbench.forecast.measurement import measure_worker_rates
+from roarbench.forecast.rates import CORE, GPU, Rates, assume_rates
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores
@@ -74,7 +74,7 @@ def measure_rates(
     """
     while not engine.idle:
         engine.wait(_PATIENCE)
-    engine.submit(Job("rates", measure, (suite, work)))
+    engine.submit(Job("rates", measure_worker_rates, (suite, work)))
     ended: list[JobOutcome] = []
     while not ended:
         ended = engine.wait(_PATIENCE)
@@ -84,7 +84,7 @@ def measure_rates(
         raise error
     if error is not None:
         say(f"{suite.title}: nothing was measured ({error}); the times below are assumed")
-        found = assume(suite, GPU if engine.gpus else CORE)
+        found = assume_rates(suite, GPU if engine.gpus else CORE)
     for lack in found.lacks:
         say(f"{suite.title}: {lack}")
     return replace(found, gpus=engine.gpus or found.gpus)

@@ -13,7 +13,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.inputs import Batch
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import drop_estimators
 from roarbench.plan.recipes import find_recipe
@@ -79,7 +79,7 @@ def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
 
 def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
     record = suite.dataset_record
-    return build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
 
 
 def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:

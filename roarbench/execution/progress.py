@@ -19,7 +19,7 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_filled_images, count_noisy_copies
 from roarbench.plan.common_network import count_tuning_epochs
-from roarbench.plan.points import Point, describe, find_protocol_name
+from roarbench.plan.points import Point, describe_run, find_protocol_name
 from roarbench.plan.run_keys import count_reference_epochs, list_ranked_splits
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols import PROTOCOLS
@@ -270,7 +270,7 @@ def _about(event: Event) -> dict[str, object]:
 def _words(event: Event) -> str:
     step = event.step
     if step.run:
-        text = describe(Point(step.run.cell, step.run.seed))
+        text = describe_run(Point(step.run.cell, step.run.seed))
     else:
         text = "reference trained" if step.kind == "reference" else step.job.name
     return f"{text}, by another command" if event.elsewhere else text

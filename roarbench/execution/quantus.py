@@ -55,14 +55,14 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     for estimator in dict.fromkeys(name for name, _ in todo):
         mine = [spec for (name, _), spec in todo.items() if name == estimator]
         explained = _explain(work.explained[0], estimator, mine[0].images)
-        values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
+        values = [np.asarray(score_maps(spec.metric, explained)) for spec in mine]
         scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
         put_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
     return finished._replace(suite_results=load_results(results.suite, store, results.data, results.limit))
 
 
-def evaluate(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
+def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
     """Score each map by one metric of Quantus, float64 (n,); NaN where it is not defined."""
     quantus: Any = import_module("quantus")  # takes seconds, and mypy does not find its names
     _, channels, height, width = explained.images.shape
@@ -92,7 +92,7 @@ def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusI
     jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
-    maps = importance.time_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
+    maps = importance.make_and_time_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
     return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
 

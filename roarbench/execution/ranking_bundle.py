@@ -18,8 +18,8 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, Hint, StoreError
 from roarbench.execution.job_graph import find_needed_rankings
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.files import compute_sha256, report_write_errors, sync
-from roarbench.identity import check_record, record
+from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
+from roarbench.identity import check_record, make_record
 from roarbench.plan.run_keys import has_explained_model, list_runs
 from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.published_folder import INDEX, read_plain
@@ -60,12 +60,12 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
     if lacking := [name for name in names if not (root / name).exists()]:
         seen = f"{root} lacks {len(lacking)} files of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` makes them", "run"))
-    with report_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
+    with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copy_files(root, Path(temporary) / "copy", names)
         found = _read_checked(work, copy, specs)
         hashes = {name: compute_sha256(copy / name) for name in names}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
-        (copy / INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
+        (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
         _read_index(copy)
         copy.rename(folder)
     return found
@@ -79,7 +79,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     root, index = work.workspace.root, _read_index(folder)
     specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []  # else references alone
     _check_names(work, folder, index, specs)
-    with report_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
+    with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
         for name, noted in index.files.items():
             if (seen := compute_sha256(copy / name)) != noted:
@@ -95,7 +95,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         for place in [place for place in places if not _has(root, place, index.files)]:
             (root / place).parent.mkdir(parents=True, exist_ok=True)
             (copy / place).rename(root / place)
-            sync((root / place).parent)
+            flush_to_disk((root / place).parent)
     return found
 
 
@@ -118,7 +118,7 @@ def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
-        sync(target / name)
+        flush_to_disk(target / name)
     return target
 
 

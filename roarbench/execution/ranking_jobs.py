@@ -15,7 +15,7 @@ from roarbench.execution.importance import count_images_per_batch, find_map_devi
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.device_ranking import rank_to_planes
 from roarbench.sandbox.explain import count_images_per_sandbox
-from roarbench.store.map_provenance import MapProvenance, merge
+from roarbench.store.map_provenance import MapProvenance, merge_neighbours
 from roarbench.store.ranking_spec import RankingSpec
 
 _Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
@@ -67,7 +67,10 @@ def list_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
-    batches, kept = merge(one for each in parts for one in each.batches), [n for each in parts for n in each.kept]
+    batches, kept = (
+        merge_neighbours(one for each in parts for one in each.batches),
+        [n for each in parts for n in each.kept],
+    )
     ties = [share for each in parts for share in each.ties]
     return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
 

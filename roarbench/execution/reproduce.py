@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.results_query import find_key
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -233,7 +233,7 @@ def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: Run
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
-    suite_results = collect(suite, store, stored.run.limit, stored.run.data)
+    suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
     vouched = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from roarbench.analysis.chance_test import NEAR_CHANCE
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
@@ -35,7 +35,7 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.plan import count_missing_work, make_plan, refuse_full_disk
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.models.external_networks import find_library
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
@@ -183,7 +183,7 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
 
 def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
     """Return what a store has of a suite on these images."""
-    return collect(suite, store, limit, data, read_image_notes(store.database))
+    return collect_results(suite, store, limit, data, read_image_notes(store.database))
 
 
 def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
@@ -283,9 +283,11 @@ def _try_weights(request: Request) -> None:
         model, source = suite.network_of(number)
         if not given:
             raise CallerError(f"the weights of {model} are known by the suite's file; write --suite FILE.toml")
-        load_given(given, build(model, *shape, generator, source), record.channels, model)
+        load_given(given, build_network(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
-        load_start(start, build(suite.model, *shape, generator, suite.network_source), record.channels, suite.model)
+        load_start(
+            start, build_network(suite.model, *shape, generator, suite.network_source), record.channels, suite.model
+        )
 
 
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:

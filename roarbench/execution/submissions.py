@@ -18,7 +18,7 @@ from roarbench.store.annotations import note_findings
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions import keep_entry
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate
+from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate_submission
 from roarbench.submissions.file import Submission, read_submission
 
 
@@ -37,7 +37,7 @@ class SubmittedEntries(NamedTuple):
     pace: Pace | None
 
 
-def submit(
+def store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
     """Check submissions and keep them; none is kept where one is refused.
@@ -66,19 +66,19 @@ def submit(
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> Accepted:
     """Validate a submission as `submit` does, with words for the one who waits."""
     with Stages(console, STAGES) as stages:
-        return validate(submission, suite, stages.begin)
+        return validate_submission(submission, suite, stages.begin)
 
 
 def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
     """Check files as `submit` does without keeping anything; they are run only to be measured."""
-    submissions = read_all(paths)
+    submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(
         submissions, mode, [check_submission(each, console, mode.suite).pace for each in submissions if run]
     )
 
 
-def read_all(paths: Sequence[Path]) -> list[Submission]:
+def read_submissions(paths: Sequence[Path]) -> list[Submission]:
     """Read files, each once; a Refusal where one cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 

@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_start
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.common_network import CommonNetwork, make_common_network
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.run_keys import list_ranked_splits, make_reference
@@ -51,7 +51,7 @@ class SuiteWork:
         """Build the suite's network for the images, or that of a reference, with the random weights of a seed."""
         record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
         model, source = (suite.model, suite.network_source) if number is None else suite.network_of(number)
-        return build(model, record.classes, record.channels, record.size, generator, source)
+        return build_network(model, record.classes, record.channels, record.size, generator, source)
 
     def start(self, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.

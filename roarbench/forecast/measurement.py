@@ -31,7 +31,7 @@ from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import draw_tie_order
 from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import Training, fit, use_training_kernels
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.run_keys import list_stored_levels
@@ -43,7 +43,7 @@ _BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may ta
 _FEW = 2  # images that are measured at least
 
 
-def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
+def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
 
     What is no part of the work is not timed; it is all that a suite may need if None.
@@ -102,7 +102,7 @@ def time_training(suite: SuiteSpec, recipe: Recipe) -> float:
 def _network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
     record = suite.dataset_record
     shape = (record.classes, record.channels, record.size)
-    return build(suite.model, *shape, generator, suite.network_source).to(choose_device())
+    return build_network(suite.model, *shape, generator, suite.network_source).to(choose_device())
 
 
 def _norm(record: DatasetRecord) -> Normalisation:

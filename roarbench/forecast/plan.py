@@ -8,7 +8,7 @@ from typing import Any
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import StoreError
 from roarbench.forecast.designs import Design, format_designs, list_designs
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, count_operations
+from roarbench.forecast.rates import CORE, GPU, Rates, assume_rates, count_operations
 from roarbench.forecast.workload import PARTS, Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite import SuiteSpec
@@ -191,7 +191,7 @@ def make_plan(
     image, where it was measured.
     """
     suite = suite_results.suite
-    rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
+    rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
     count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
     runs, done = len(expand_points(suite)), len(suite_results.results)

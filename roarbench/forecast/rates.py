@@ -92,7 +92,7 @@ _DRAW = 1.2e-8  # seconds of a core for each number of a noisy copy
 _FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
 
 
-def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
+def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record

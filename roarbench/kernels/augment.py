@@ -27,23 +27,23 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
 
     They are on the same device; the generator, on the CPU, is the only source of chance.
     """
-    drawn = [send_to_device(part, images.device) for part in draw(tuple(images.shape), kind, generator)]
+    drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
         case Augmentation.NONE:
             return images
         case Augmentation.FLIP:
-            return flip(images, *drawn)
+            return flip_images(images, *drawn)
         case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
             return shift_images(images, *drawn)
         case Augmentation.NOISE_FLIP:
-            return flip(images + drawn[0], drawn[1])
+            return flip_images(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
-            return flip(crop(images, drawn[0]), drawn[1])
+            return flip_images(crop_images(images, drawn[0]), drawn[1])
         case Augmentation.CORNERS:
             return stamp_corners(images, *drawn)
 
 
-def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
+def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
     """Draw all that `augment` leaves to chance, for images of this shape, (n, c, h, w), on the processor."""
     n, _, height, width = shape
     match kind:
@@ -52,9 +52,9 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
         case Augmentation.FLIP:
             return (draw_mirrored(n, generator),)
         case Augmentation.SHIFT:
-            return (draw_shifts(n, reach(height), generator),)
+            return (draw_shifts(n, find_largest_shift(height), generator),)
         case Augmentation.SHIFT_FLIP:
-            return draw_shifts(n, reach(height), generator), draw_mirrored(n, generator)
+            return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
             return draw_noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
@@ -63,7 +63,7 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
             return (draw_other_corners(n, generator),)
 
 
-def shrink(images: Tensor, side: int) -> Tensor:
+def shrink_images(images: Tensor, side: int) -> Tensor:
     """Return square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of those that it touches."""
     if side == images.shape[3]:
         return images
@@ -97,7 +97,7 @@ def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return strength * torch.randn(shape, generator=generator)
 
 
-def flip(images: Tensor, mirrored: Tensor) -> Tensor:
+def flip_images(images: Tensor, mirrored: Tensor) -> Tensor:
     """Mirror those images (n, c, h, w) left to right whose place in `mirrored`, bool (n,), is True."""
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
@@ -107,7 +107,7 @@ def draw_mirrored(n: int, generator: torch.Generator) -> Tensor:
     return torch.rand(n, generator=generator) < 0.5
 
 
-def reach(height: int) -> int:
+def find_largest_shift(height: int) -> int:
     """Return by how many pixels the recipes shift images of this height at most: 1/16 of it."""
     return max(1, height // SHIFT)
 
@@ -140,7 +140,7 @@ def _mirror(places: Tensor, size: int) -> Tensor:
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
-def crop(images: Tensor, parts: Tensor) -> Tensor:
+def crop_images(images: Tensor, parts: Tensor) -> Tensor:
     """Stretch a part of each image (n, c, h, w), as `draw_crops` draws it, to the full size with bicubic interpolation.
 
     Parts need not start at whole pixels. Bicubic interpolation can leave the range of the pixels by a little, which is

@@ -27,7 +27,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
     return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
 
 
-def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
+def unpack_bits(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, into an array over the image.
 
     d is the number of features in the unit's grid, `shape` is (c, h, w). The array is bool, (n, c, h, w) for scalars,
@@ -73,7 +73,7 @@ class DegradedImages:
         images = take_rows(self.pixels, index)
         if self.removed is None:
             return images.float()
-        return degrade(images, unpack(take_rows(self.removed, index), self.shape, self.unit), self.fill)
+        return degrade(images, unpack_bits(take_rows(self.removed, index), self.shape, self.unit), self.fill)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class RemovedMaps:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
-        removed = unpack(take_rows(self.removed, index), self.shape, self.unit)
+        removed = unpack_bits(take_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from roarbench.devices import send_to_device
 from roarbench.enums import Order, Unit
 from roarbench.kernels.bit_planes import Layout, find_removed_bits
-from roarbench.kernels.degrade import take_rows, unpack
+from roarbench.kernels.degrade import take_rows, unpack_bits
 from roarbench.kernels.fill import replace_features
 
 
@@ -55,7 +55,9 @@ class ExchangedImages:
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
             packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
         images = take_rows(self.pixels, index)
-        removed = unpack(send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
+        removed = unpack_bits(
+            send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit
+        )
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:

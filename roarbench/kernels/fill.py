@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from roarbench.enums import Unit
 from roarbench.estimators.baselines import blur
-from roarbench.estimators.noise import fill_draws
+from roarbench.estimators.noise import draw_fill_noise
 from roarbench.kernels.degrade import degrade
 
 _ROAD_NOISE = 2.55  # standard deviation; 0.01 of images in [0, 1] in the code of Rong et al. 2022
@@ -59,7 +59,7 @@ def _neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tens
 
 
 def _linear(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
-    drawn = fill_draws(images, ids, normal=True)
+    drawn = draw_fill_noise(images, ids, normal=True)
     return interpolate(images, gone, mean) + _ROAD_NOISE * drawn
 
 
@@ -127,7 +127,7 @@ _Fill = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 _FILLS: dict[str, _Fill] = {
     "zero": lambda images, gone, mean, ids: torch.zeros_like(images),
     "blur": lambda images, gone, mean, ids: blur(images),
-    "noise": lambda images, gone, mean, ids: fill_draws(images, ids, normal=False),
+    "noise": lambda images, gone, mean, ids: draw_fill_noise(images, ids, normal=False),
     "linear": _linear,
     "neighbours": _neighbours,
 }

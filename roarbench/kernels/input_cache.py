@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.kernels.augment import draw, reach, shrink
+from roarbench.kernels.augment import draw_augmentation, find_largest_shift, shrink_images
 from roarbench.kernels.degrade import DegradedImages, RemovedMaps
 from roarbench.plan.recipe import Augmentation
 
@@ -60,7 +60,7 @@ class Held:
     def _all(self, size: int) -> Tensor:
         n, made = len(self._inputs), torch.empty(0)
         for start in range(0, n, _READ):
-            part = self._make(shrink(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
+            part = self._make(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
             if not start:
                 made = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
             made[start : start + len(part)] = part
@@ -72,7 +72,7 @@ def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
 
     m is how far the augmentation shifts them, 0 if it does not.
     """
-    most = reach(images.shape[2]) if kind in _SHIFTING else 0
+    most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
     edged = pad(images, (most,) * 4, mode="reflect") if most else images
     return edged.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
 
@@ -84,7 +84,7 @@ def move_images(images: Tensor, index: Tensor, size: int, kind: Augmentation, ge
     `kind` one of `MOVING`. The outcome is (b, c, size, size), of the same type, channels last in memory.
     """
     n, most = len(index), (images.shape[1] - size) // 2
-    drawn = draw((n, images.shape[3], size, size), kind, generator)
+    drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)
     still = torch.zeros(2, n, 1, dtype=torch.int64)
     down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
     mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n

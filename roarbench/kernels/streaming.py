@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.enums import Unit
-from roarbench.kernels.degrade import degrade, unpack
+from roarbench.kernels.degrade import degrade, unpack_bits
 
 AHEAD = 4  # parts of batches that are read before they are needed
 READERS = 16  # threads; one part is read by all of them, because a disk answers many small reads at once faster
@@ -85,7 +85,7 @@ class StreamedImages:
         if not removed:
             return pixels.float()
         channels, height, width = self._pixels.shape[1:]
-        return degrade(pixels, unpack(removed[0], (channels, height, width), self._unit), self._fill)
+        return degrade(pixels, unpack_bits(removed[0], (channels, height, width), self._unit), self._fill)
 
 
 class _Part:

@@ -26,7 +26,7 @@ from roarbench.devices import (
     send_to_device,
 )
 from roarbench.errors import Diverged, NoRoom
-from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.augment import augment, shrink_images
 from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.input_cache import MOVING, Held, is_cacheable, move_images, pad_for_moves
@@ -285,7 +285,7 @@ class Training:
             return self._held.at(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, StreamedImages)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
-        return shrink(degraded, self._side(degraded.shape[3]))
+        return shrink_images(degraded, self._side(degraded.shape[3]))
 
     def _side(self, full: int) -> int:
         return compute_image_side(self._recipe, self.step, self.steps, full)

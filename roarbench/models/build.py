@@ -33,7 +33,9 @@ class StridedProjection(nn.Conv2d):
         return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
 
 
-def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = "") -> nn.Module:
+def build_network(
+    name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = ""
+) -> nn.Module:
     """Build a network with random weights, in training mode, on the CPU.
 
     In the residual networks convolutions are Kaiming-normal by fan-out (He et al. 2015), the linear layer N(0, 0.01)
@@ -90,4 +92,4 @@ def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.
         return made
     from roarbench.models import external_networks  # what they need takes seconds to import
 
-    return external_networks.make(name, source, classes, channels, size)
+    return external_networks.make_external_network(name, source, classes, channels, size)

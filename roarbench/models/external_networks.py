@@ -19,7 +19,7 @@ _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
 
 
-def make(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
+def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
     """Make a network, as `build` describes it; its weights come from the global generator.
 
     Raises:

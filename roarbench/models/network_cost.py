@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 
 _OPS = torch.ops.aten
 _FORMULAS = {
@@ -35,7 +35,7 @@ class NetworkCost(NamedTuple):
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
     """Count a network; convolutions, linear layers and attention are what counts, the rest is below 1 %."""
-    model = build(name, classes, channels, size, torch.Generator(), source).eval()
+    model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
     image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation
     with _Counted() as counted:  # type: ignore[no-untyped-call]
         model(image.clone())  # on the meta device torch would first import for seconds

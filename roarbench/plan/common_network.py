@@ -9,7 +9,7 @@ from functools import cache
 
 from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import Keyed, hash_value, record
+from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -51,7 +51,7 @@ def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _tuning(recipe: str, masks: Split) -> str:
-    tuning = record(make_tuning_recipe(find_recipe(recipe)))
+    tuning = make_record(make_tuning_recipe(find_recipe(recipe)))
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 

@@ -13,7 +13,7 @@ from roarbench.datasets.resizing import check_resizing
 from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import check_record, hash_value, record
+from roarbench.identity import check_record, hash_value, make_record
 from roarbench.plan.block_section import MOST
 from roarbench.plan.network_section import DIGITS
 from roarbench.plan.recipes import find_recipe
@@ -41,7 +41,7 @@ def make_own_suite(made: SuiteSpec) -> SuiteSpec:
 def rename_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
     """Return the record of somebody's own data set with the hash of what it says in its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
-    return replace(found, name=f"{name}-{hash_value(record(plain))[:DIGITS]}")
+    return replace(found, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
@@ -117,16 +117,16 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
 def _computed(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
-    networks = [record(replace(each, weights="")) for each in suite.networks]
+    networks = [make_record(replace(each, weights="")) for each in suite.networks]
     optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {
-        "dataset": record(own.dataset.anywhere) if own.dataset else suite.dataset,
+        "dataset": make_record(own.dataset.anywhere) if own.dataset else suite.dataset,
         "model": suite.model,
         "recipe": suite.recipe,
         "reference_recipe": suite.reference_recipe,
         "maps": suite.maps,
         "references": own.references,
-        "blocks": [record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
+        "blocks": [make_record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
     } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN, [])}
 
 

@@ -40,7 +40,7 @@ def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
                 yield Point(cell, seed)
 
 
-def select(
+def select_part_of_suite(
     suite: SuiteSpec,
     estimators: Iterable[str] | None = None,
     seeds: int | None = None,
@@ -58,7 +58,7 @@ def select(
     return replace(suite, blocks=asked, references=min(suite.references, most))
 
 
-def describe(point: Point, suite: SuiteSpec | None = None) -> str:
+def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
     """Describe one run in a few words, the suite's where it is known which one asks."""
     cell = point.cell
     return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"

@@ -13,7 +13,7 @@ from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, Score
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, record
+from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
@@ -78,7 +78,7 @@ class Run:
     @cached_property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return hash_value(record(self))
+        return hash_value(make_record(self))
 
     @property
     def recipe_record(self) -> Recipe:
@@ -98,7 +98,7 @@ class ReferenceSpec(Keyed):
     given: str = ""  # `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained
 
 
-def run_of(values: Mapping[str, Any]) -> Run:
+def read_run_record(values: Mapping[str, Any]) -> Run:
     """Return the run that `record` was made of; CallerError for what another version can alone."""
     cell = dict(values["cell"])
     try:
@@ -126,7 +126,7 @@ def find_fill(name: str) -> str:
     return fill
 
 
-def fill_word(fill: str) -> str:
+def find_fill_word(fill: str) -> str:
     """Return the word for a fill in texts: black, which records call zero."""
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
@@ -137,7 +137,7 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
         raise UnknownName("fill", fill, FILLS)
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to be made anew for every mask"
-        *others, last = map(fill_word, PLAIN_FILLS)
+        *others, last = map(find_fill_word, PLAIN_FILLS)
         raise CallerError(f"{slow}; where masks are exchanged write {', '.join(others)} or {last}")
 
 

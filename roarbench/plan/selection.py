@@ -7,8 +7,8 @@ from roarbench.enums import TABULAR_FILLS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_names
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.points import select
-from roarbench.plan.runs import check_fill, fill_word, find_fill, find_protocol
+from roarbench.plan.points import select_part_of_suite
+from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import add_estimators
 from roarbench.protocols.protocol import Protocol
@@ -36,7 +36,7 @@ def select_part(
     if estimators is not None:
         records = suite.estimator_records
         rows = [one.id for one in records if one.is_model_free or one.id in chosen or one.id in suite.entered]
-    return select(suite, rows, seeds, read_protocol(suite, protocol) if protocol else None)
+    return select_part_of_suite(suite, rows, seeds, read_protocol(suite, protocol) if protocol else None)
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
@@ -58,7 +58,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     if set(blocks) <= set(suite.blocks):
         return replace(suite, blocks=tuple(blocks))
     without = f"without {', '.join(reasons)}" if reasons else ""
-    said = (f"fill {fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    said = (f"fill {find_fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
     return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
 
 
@@ -81,7 +81,7 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     if tabular and block.unit is not Unit.SCALAR:
         return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
     if tabular and block.fill not in TABULAR_FILLS:
-        has = ", ".join(map(fill_word, TABULAR_FILLS))
+        has = ", ".join(map(find_fill_word, TABULAR_FILLS))
         return f"fill '{block.fill}' is made of neighbouring pixels; a table has {has}"
     try:
         check_fill(block.fill, block.protocol.retrain)

@@ -24,7 +24,7 @@ REPLICATION = 10_000  # from the seeds of a replication to those of the next: al
 SIBLINGS = 100
 
 
-def pair_of(seed: int) -> tuple[int, int]:
+def find_reference_pair(seed: int) -> tuple[int, int]:
     """Return the number of the reference whose map a seed stands for, and that of the one that answers."""
     return divmod(seed % REPLICATION, SIBLINGS)
 
@@ -134,12 +134,14 @@ class SuiteSpec:
 
     def explained(self, cell: Cell, seed: int) -> int:
         """Return which reference ranks for a cell, in [0, references): the next one for a twin that is named so."""
-        number = pair_of(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
+        number = find_reference_pair(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def scored(self, cell: Cell, seed: int) -> int:
         """Return which reference answers for a cell, in [0, references), where it is scored as it is."""
-        return (pair_of(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION) % self.references
+        return (
+            find_reference_pair(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
+        ) % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of a reference; the one after it is that of its network with random weights.

@@ -12,7 +12,7 @@ from roarbench.plan.block_section import MOST, read_blocks, read_choice
 from roarbench.plan.network_section import read_network, read_networks, read_published_weights
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import fill_word
+from roarbench.plan.runs import find_fill_word
 from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, SuiteSpec
 from roarbench.plan.toml_table import TomlTable
 
@@ -75,7 +75,7 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
             raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
         if block.fill not in TABULAR_FILLS:
             seen = f"fills has '{block.fill}', which is made of neighbouring pixels"
-            raise top.wrong(f"{seen}; a table has {', '.join(map(fill_word, TABULAR_FILLS))}")
+            raise top.wrong(f"{seen}; a table has {', '.join(map(find_fill_word, TABULAR_FILLS))}")
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, which rows of a table are not"

@@ -29,7 +29,7 @@ from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.own_network_gain import compute_own_network_gain
-from roarbench.stats.verdicts import Verdict, compare
+from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
 def compute_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
@@ -157,7 +157,7 @@ def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
     """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
-    return {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
+    return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
 
 
 def _difference(measure: Measure, pair: Pair) -> Sample | None:

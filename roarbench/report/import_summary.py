@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roarbench.analysis.consistency import Dropped
-from roarbench.plan.points import Point, describe
+from roarbench.plan.points import Point, describe_run
 from roarbench.report.status import describe_dropped
 from roarbench.store.transfer import Conflict, ImportOutcome
 
 _TOLD = 10  # conflicts that are told one by one
 
 
-def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
+def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
     """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place."""
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD
@@ -27,4 +27,4 @@ def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dr
 def _conflict(conflict: Conflict) -> str:
     run, stored, found = conflict.stored.run, conflict.stored, conflict.found
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
-    return f"{describe(Point(run.cell, run.seed))}: {counts}, {conflict.differing:,} differ (key {run.key[:8]})"
+    return f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing:,} differ (key {run.key[:8]})"

@@ -20,7 +20,7 @@ from roarbench.store.transfer import export_results, import_results
 from roarbench.text import format_count, format_markdown_table
 
 
-def comment(folder: Path, before: Path | None = None) -> str:
+def write_comment(folder: Path, before: Path | None = None) -> str:
     """Return what a pull request to a folder of results is told, in Markdown: its new files and the boards with them.
 
     All of the folder is checked; `before` is the same folder without the change.
@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
     text: str  # title and body
 
 
-def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
+def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
     """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
 
     Raises:
@@ -95,7 +95,7 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
 
 
-def write(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
+def write_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
     """Write the file and its entry in the index, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)

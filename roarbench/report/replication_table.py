@@ -30,7 +30,7 @@ _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains"
 Replications = Mapping[Protocol, Replication | None]  # by question; None where no row has a gain in both results
 
 
-def compare(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:
+def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:
     """Compare two results of a suite by each question that a finished run of a part of it shows.
 
     All rows are judged, and those of the part are compared, each question by its first unit. CallerError where nothing

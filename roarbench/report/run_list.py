@@ -10,13 +10,13 @@ from roarbench.analysis.results_query import find_key
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.identity import record
-from roarbench.plan.points import Point, describe, expand_points, find_protocol_name
+from roarbench.identity import make_record
+from roarbench.plan.points import Point, describe_run, expand_points, find_protocol_name
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
-from roarbench.report.status import run_states
+from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_forgotten
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
@@ -29,14 +29,14 @@ from roarbench.text import MISSING, list_some
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
 
 
-def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
+def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
     """Return every run of a suite with its key, its cell and its state."""
     if not suite_results.data:
         raise CallerError(
             f"keys depend on the images, and this store knows none of {suite_results.title}",
             Hint("; `{}` decodes them", "run"),
         )
-    states = run_states(suite_results, store)
+    states = find_run_states(suite_results, store)
     return [
         {
             "key": suite_results.keys[point],
@@ -53,8 +53,8 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
     ]
 
 
-def run_lines(records: Iterable[dict[str, Any]]) -> str:
-    """Return the runs of `run_records` for a terminal, one line each."""
+def format_runs(records: Iterable[dict[str, Any]]) -> str:
+    """Return the runs of `list_run_records` for a terminal, one line each."""
     return "\n".join(
         f"{row['key'][:SHORT]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} {row['unit']} "
         f"seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
@@ -78,10 +78,10 @@ def find_runs(store: ResultsStore, name: str) -> Named:
         if not keys:
             raise CallerError(f"nothing of {name} is in this store", Hint("; `{}` says what is", "status"))
         return Named(keys, name, built_in)
-    run = run_of_key(store, key := find_key(store, name))
+    run = find_run(store, key := find_key(store, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
-    return Named([key], describe(Point(run.cell, run.seed)), built_in)
+    return Named([key], describe_run(Point(run.cell, run.seed)), built_in)
 
 
 def _whole_id(store: ResultsStore, name: str) -> str:
@@ -94,7 +94,7 @@ def _whole_id(store: ResultsStore, name: str) -> str:
     return find_estimator(name, () if entries else list_submission_ids(store.database, "")).id
 
 
-def run_of_key(store: ResultsStore, key: str) -> Run:
+def find_run(store: ResultsStore, key: str) -> Run:
     """Return the run of a key that the store knows."""
     if found := store.results([key]).get(key):
         return found.run
@@ -102,17 +102,17 @@ def run_of_key(store: ResultsStore, key: str) -> Run:
     return failed[-1].run if failed else read_forgotten(store.database, [key])[-1].run
 
 
-def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
+def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return all that a store knows of a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = read_forgotten(store.database, [key])
-    run = run_of_key(store, key)
+    run = find_run(store, key)
     return {
         "key": key,
-        "run": describe(Point(run.cell, run.seed)),
+        "run": describe_run(Point(run.cell, run.seed)),
         "state": "done" if result else _open_state(store, key, bool(failed)),
         "suites": [suite.title for suite in list_suites(store.database) if _has(suite, run)],
-        "record": record(run),
+        "record": make_record(run),
         "outcome": _outcome(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [
@@ -184,7 +184,7 @@ def _gone(row: Forgotten) -> str:
     return f"failure, {row.row['reason']}"
 
 
-def run_text(found: dict[str, Any]) -> str:
+def format_run(found: dict[str, Any]) -> str:
     """Return all that is known of a run for a terminal, a line for each value."""
     lines = [found["run"], *_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
     lines += _pairs({"suites": ", ".join(found["suites"]) or "none of this version"})

@@ -14,7 +14,7 @@ from roarbench.analysis.consistency import Dropped
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.points import Point, describe, find_protocol_name
+from roarbench.plan.points import Point, describe_run, find_protocol_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
 from roarbench.sandbox.faults import SubmissionFault
@@ -29,7 +29,7 @@ _WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and ma
 
 def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
     """Count what is done, running, missing and failed, by protocol and in all, with rows that have no place."""
-    states = run_states(suite_results, store)
+    states = find_run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
         protocols[find_protocol_name(point.cell, suite_results.suite)][state] += 1
@@ -53,12 +53,12 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
     """Return each run that failed and is not tried again: in words, of which estimator, and why."""
-    return _failures(run_states(suite_results, store), suite_results.suite)
+    return _failures(find_run_states(suite_results, store), suite_results.suite)
 
 
 def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
     return [
-        {"run": describe(point, suite), "estimator": point.cell.estimator, "reason": reason}
+        {"run": describe_run(point, suite), "estimator": point.cell.estimator, "reason": reason}
         for point, (_, reason) in states.items()
         if reason
     ]
@@ -121,7 +121,7 @@ def _is_blamed(reason: str) -> bool:
     return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
 
-def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
+def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
     """Return the state of every point, with the reason where it failed and was not done since."""
     keys = suite_results.keys
     running = {lease.key for lease in store.running()}
@@ -157,7 +157,7 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
         `workers`, each with the `command` that it is of, what it `does` and since how many `seconds`; `per_hour`, rows
         that came in an hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
     """
-    names = {key: describe(point, suite_results.suite) for point, key in suite_results.keys.items()}
+    names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
     pace = _pace([result.created for result in suite_results.results.values()], now)
     # a shard of images has a lease for each of its batches, and one worker

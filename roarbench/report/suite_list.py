@@ -11,7 +11,7 @@ from rich.table import Table
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.parameters import PARAMETERS, format_value
-from roarbench.identity import record
+from roarbench.identity import make_record
 from roarbench.plan.common_network import make_tuning_recipe
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipe import Recipe
@@ -68,12 +68,12 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite with all that it asks for, as plain values."""
     return _suite_record(suite) | {
-        "data": record(suite.dataset_record.anywhere),
+        "data": make_record(suite.dataset_record.anywhere),
         "recipe": _values(suite.recipe_record),
         "reference_recipe": _values(find_recipe(suite.reference_recipe)),
         "references": suite.references,
         "maps": suite.maps,
-        "blocks": [record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
+        "blocks": [make_record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
         "left_out": suite.left_out,
     }
 

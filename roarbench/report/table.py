@@ -8,7 +8,14 @@ from math import inf
 
 from roarbench.analysis.faithfulness import METRICS, Metric
 from roarbench.analysis.probability_drop import compute_probability_drops
-from roarbench.analysis.row_warnings import Flag, Mark, describe_warnings, find_row_marks, find_rows_at_floor, is_about
+from roarbench.analysis.row_warnings import (
+    Flag,
+    Mark,
+    are_warnings_about,
+    describe_warnings,
+    find_row_marks,
+    find_rows_at_floor,
+)
 from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
@@ -16,7 +23,7 @@ from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, name_rows
 from roarbench.estimators.estimator import NOISY
-from roarbench.plan.runs import fill_word
+from roarbench.plan.runs import find_fill_word
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import SHOWN
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -124,7 +131,7 @@ class SuiteTable:
     @cached_property
     def hash(self) -> str:
         """Return 12 hex digits that tell what this table was computed from: its runs, and the statistics' version."""
-        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if is_about(self.board.protocol) else ())}
+        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if are_warnings_about(self.board.protocol) else ())}
         found = {result.run.key: result for result in self.suite_results.used(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
         for key in sorted(found):
@@ -245,7 +252,7 @@ class SuiteTable:
             self._networks,
             f"{board.images} test images{' that all put into one class' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
-            f"fill {fill_word(self.fill)}",
+            f"fill {find_fill_word(self.fill)}",
             self.suite_results.reference_words,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks
@@ -320,7 +327,7 @@ def make_table(
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
     floors = find_rows_at_floor(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.placed if is_about(protocol) else ()
+    marked = evidence.suite_results.suite.placed if are_warnings_about(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from roarbench.analysis.row_warnings import MASKS, SOME, Grade, Mark, describe_ties, find_row_marks, is_about
+from roarbench.analysis.row_warnings import MASKS, SOME, Grade, Mark, are_warnings_about, describe_ties, find_row_marks
 from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_stability
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
@@ -105,7 +105,7 @@ def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield what else has a share of a row's gain under ROAR, and masks that tell the class by themselves."""
-    here = is_about(protocol)
+    here = are_warnings_about(protocol)
     aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
     for mark in find_row_marks(evidence, name):
         if mark.kind == MASKS:

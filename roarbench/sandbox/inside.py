@@ -24,7 +24,7 @@ from typing import Any, NamedTuple  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from roarbench.models.build import build  # noqa: E402
+from roarbench.models.build import build_network  # noqa: E402
 from roarbench.sandbox import channel, limits  # noqa: E402
 from roarbench.sandbox.entry_points import Estimate, NoEstimate, estimate_of  # noqa: E402
 
@@ -79,7 +79,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
     images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
-    model = build(**about["network"], generator=torch.Generator().manual_seed(0))
+    model = build_network(**about["network"], generator=torch.Generator().manual_seed(0))
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
     device = about["device"]
     return _ReceivedPart(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)

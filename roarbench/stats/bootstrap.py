@@ -83,7 +83,7 @@ def _largest(numbers: Floats, count: int) -> Floats:
     return found
 
 
-def estimate(sample: Sample, confidence: float) -> Estimate:
+def make_estimate(sample: Sample, confidence: float) -> Estimate:
     """Return the value with its interval, the same distance to both sides."""
     half = compute_half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)

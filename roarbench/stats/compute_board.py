@@ -17,10 +17,10 @@ from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.rank_intervals import Place, compute_place_intervals, compute_places
 from roarbench.stats.reference_variance import References
-from roarbench.stats.resampling import Draws, draw
+from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, sample_gains, select_spread
 from roarbench.stats.variance_components import Spread, estimate_spread
-from roarbench.stats.verdicts import Comparison, ControlComparison, compare, detect_difference
+from roarbench.stats.verdicts import Comparison, ControlComparison, detect_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
 
@@ -35,7 +35,7 @@ def compute_board(
     """Judge all estimators of one protocol, and return the rows shown; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
     spread = select_spread(protocol, spread or estimate_spread([scores.differences or scores]))
-    return compute_drawn_board(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
+    return compute_drawn_board(scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown)
 
 
 def compute_drawn_board(
@@ -145,7 +145,7 @@ class Judge(Drawn):
 
     def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
         samples = {pair: sample for part in (family, *joining) for pair, sample in part.items()}
-        found = compare(family, joining)
+        found = judge_comparisons(family, joining)
         return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:

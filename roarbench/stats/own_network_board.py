@@ -20,7 +20,7 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain,
     predict_replication,
 )
-from roarbench.stats.resampling import draw
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import Drawn
 
 
@@ -42,7 +42,9 @@ def compute_own_network_board(
     """Judge the rows of which all answers are there; `scores` says which rows and levels there are, without answers."""
     gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
     areas = {name: found.gain for name, found in gains.items()}
-    drawn = Drawn(scores, protocol, bootstrap, None, draw(scores, bootstrap, None), areas, IntervalScope.NETWORKS)
+    drawn = Drawn(
+        scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
+    )
     names = [name for name in scores.estimators if shown is None or name in shown]
     judged = judge_gains(drawn, names, [name for name, each in kept.items() if each.same])
     rows = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from roarbench.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
-from roarbench.stats.verdicts import Verdict, compare
+from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
 _MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones
@@ -55,7 +55,7 @@ def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, Own
 
     Each row is tested against 0, at a false discovery rate of 5 % over all rows that are tested (`verdicts.compare`).
     """
-    found = compare({name: gain for name, gain in gains.items() if gain is not None})
+    found = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
     constant = OwnNetworkVerdict.BY_CONSTRUCTION
     return {name: constant if gain is None else _WORDS[found[name].verdict] for name, gain in gains.items()}
 

@@ -57,7 +57,7 @@ def _mean(values: Floats | None) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+def compute_order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
     """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and not mixed.
 
     Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG

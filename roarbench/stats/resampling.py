@@ -56,7 +56,7 @@ class Draws:
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 
 
-def draw(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
+def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
     """Draw images, references and trainings anew, the same draws for every cell.
 
     Boards of the same images and the same bootstrap seed share their draws of images, and equal cells all their draws.

@@ -9,7 +9,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
 from roarbench.stats.variance_components import Spread
@@ -89,7 +89,7 @@ class Drawn:
         """Return a number with its interval, as far as there is one."""
         if sample is None:
             return Estimate()
-        return estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
+        return make_estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
 
     def area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""

@@ -52,7 +52,9 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     return [float(q) for q in adjusted]
 
 
-def compare(family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]] = ()) -> dict[Key, Comparison]:
+def judge_comparisons(
+    family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]] = ()
+) -> dict[Key, Comparison]:
     """Judge all comparisons of a family together; above 0 is better.
 
     Args:

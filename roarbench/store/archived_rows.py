@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table, insert, inspect, select
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.runs import CLEAN, Run, run_of
+from roarbench.plan.runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases
@@ -64,7 +64,9 @@ def _estimators(database: Database, beginning: str) -> dict[str, str]:
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
     with database.read() as connection:
         found = {row.key: row.estimator for row in connection.execute(done)}
-        return found | {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
+        return found | {
+            row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(tried)
+        }
 
 
 def _row(name: str) -> str:
@@ -79,7 +81,7 @@ def find_keys(database: Database, beginning: str) -> list[str]:
         return sorted({key for wanted in keys for key in connection.scalars(wanted)})
 
 
-def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
+def archive_rows(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
     """Take the results and failures of these runs off the boards, unless somebody is doing one of them right now."""
     why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
     with database.write() as connection:
@@ -105,7 +107,8 @@ def read_forgotten(database: Database, keys: Collection[str]) -> list[Forgotten]
             return []
         found = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
-        Forgotten(run_of(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created) for row in found
+        Forgotten(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)
+        for row in found
     ]
 
 

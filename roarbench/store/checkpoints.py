@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import torch
 
 from roarbench.errors import StoreError
-from roarbench.files import report_write_errors, write_whole
+from roarbench.files import convert_write_errors, write_whole
 
 
 class CheckpointFile:
@@ -45,7 +45,7 @@ class CheckpointFile:
         try:
             state = _state(content)
         except Exception:  # of garbage, zip and pickle can say anything: IndexError, KeyError, UnicodeDecodeError, …
-            with report_write_errors(self._path):
+            with convert_write_errors(self._path):
                 self.remove()
             self.note = f"the checkpoint {self._path} was damaged and is dropped; its training started anew"
             return None
@@ -55,7 +55,7 @@ class CheckpointFile:
         """Keep this in its place; killed in between, the one before is still there."""
         buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
         torch.save({**state, "rankings": self._rankings}, buffer)
-        with report_write_errors(self._path):
+        with convert_write_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")
             with suppress(FileNotFoundError):  # another process is through with the run, and removed all its files

@@ -102,7 +102,7 @@ class Database:
                     found = call()
             except StoreError as error:
                 elapsed = time.monotonic() - begun
-                if not is_away(error) or elapsed > self.patience:
+                if not is_unreachable(error) or elapsed > self.patience:
                     raise
                 if not told and threading.current_thread() is threading.main_thread():  # whoever is told may block
                     self.tell(f"{error}; until then this command waits, and nothing is lost")
@@ -194,7 +194,7 @@ def _file_of(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def is_away(error: StoreError) -> bool:
+def is_unreachable(error: StoreError) -> bool:
     """Return whether an error of a database is one of those that pass: no connection, or a transaction cut short."""
     cause = error.__cause__
     if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):

@@ -30,7 +30,7 @@ def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSp
                 yield other
 
 
-def agree(
+def are_same_rankings(
     planes: Mapping[Split, NDArray[np.uint8]],
     layout: Layout,
     others: Mapping[Split, NDArray[np.uint8]],

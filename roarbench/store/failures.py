@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from roarbench.errors import LostLease
-from roarbench.identity import encode_canonically, record
+from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.runs import Run
 from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
-from roarbench.store.leases import LeaseRequest, Owner, drop, release_lease
+from roarbench.store.leases import LeaseRequest, Owner, drop_leases, release_lease
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
@@ -42,7 +42,7 @@ class Failures:
         """
         why = fit_on_one_line(reason, REASON_LENGTH)
         same = {"reason": why, "code_version": read_code_version()}
-        rows = [{"key": run.key, "record": encode_canonically(record(run)), **same} for run in runs]
+        rows = [{"key": run.key, "record": encode_canonically(make_record(run)), **same} for run in runs]
 
         def work(connection: Connection) -> None:
             for run in runs:
@@ -58,7 +58,7 @@ class Failures:
 
         def work(connection: Connection) -> None:
             _stop(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
-            drop(connection, step.keys, owner)
+            drop_leases(connection, step.keys, owner)
 
         self._database.change(work)
 

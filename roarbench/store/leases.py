@@ -135,7 +135,7 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     late = find_present(connection, results, taken)  # meanwhile, by whoever held it until then
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
-    drop(connection, taken - {key for wish in granted for key in wish.keys}, owner)
+    drop_leases(connection, taken - {key for wish in granted for key in wish.keys}, owner)
     return LeaseReply(granted, done | late, why, held | fresh.keys() - taken)
 
 
@@ -151,13 +151,13 @@ def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
 
 
-def renew(connection: Connection, owner: Owner) -> dict[str, int]:
+def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
     """Say that an owner still works; return the numbers of its leases by key."""
     mine = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
     return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
-def drop(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
+def drop_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
     """Give up the leases on these keys: those of `owner`, or of anybody."""
     for chunk in split_keys(keys):
         mine = [leases.c.owner == owner.id] if owner else []

@@ -26,7 +26,7 @@ class MapProvenance(NamedTuple):
     ties: Sequence[float] = ()  # share of each map's features that have its commonest value; empty if not noted
 
 
-def merge(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Join neighbours that were made alike."""
     return [
         ExplainedBatches(sum(part.images for part in alike), *how)

@@ -22,8 +22,8 @@ from torch import nn
 
 from roarbench.enums import Split
 from roarbench.errors import StoreError
-from roarbench.files import lock_file, report_write_errors, sync, write_whole
-from roarbench.identity import record
+from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_whole
+from roarbench.identity import make_record
 from roarbench.kernels.inputs import Normalisation
 from roarbench.plan.runs import ReferenceSpec
 
@@ -68,7 +68,7 @@ class StoredNetwork:
         partial = self.folder.with_name(f".{self.folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
-        with report_write_errors(self.folder):
+        with convert_write_errors(self.folder):
             partial.mkdir(parents=True)
             buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
             torch.save(weights, buffer)
@@ -77,9 +77,9 @@ class StoredNetwork:
                 json.dumps({**about, "weights": compute_weights_checksum(weights)}, indent=1)
             )
             for path in (*partial.iterdir(), partial):
-                sync(path)
+                flush_to_disk(path)
             partial.replace(self.folder)
-            sync(self._root)
+            flush_to_disk(self._root)
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Return its state dict, on the CPU."""
@@ -118,7 +118,7 @@ class StoredReference(StoredNetwork):
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
         """Save it, with the seconds of the training, and what images are normalised with if not as the data set's."""
-        about = {"reference": record(self._reference), "seconds": seconds}
+        about = {"reference": make_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def norm(self) -> Normalisation | None:
@@ -133,7 +133,7 @@ class StoredReference(StoredNetwork):
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
         """Write what it says of the untouched images of a split; to be called under the lock, after its weights."""
         path = self.folder / f"{split}.npz"
-        with report_write_errors(path):
+        with convert_write_errors(path):
             write_whole(
                 path,
                 lambda temporary: np.savez(temporary, **predictions._asdict()),

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256, write_whole
-from roarbench.identity import check_record, record
+from roarbench.identity import check_record, make_record
 from roarbench.plan.points import Point, expand_points
 from roarbench.plan.run_keys import build_run, list_reference_points
 from roarbench.plan.runs import CLEAN
@@ -127,7 +127,7 @@ def add_file(folder: Path, path: str, rows: int, about: str) -> None:
         *(_entries(index) if index.exists() else ()),
         PublishedFile(path, compute_sha256(folder / path), rows, about),
     ]
-    listed = [record(each) for each in sorted(files, key=lambda each: each.path)]
+    listed = [make_record(each) for each in sorted(files, key=lambda each: each.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
     write_whole(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 

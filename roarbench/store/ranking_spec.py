@@ -7,7 +7,7 @@ from typing import Any
 from roarbench.enums import Making, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, record
+from roarbench.identity import Keyed, make_record
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
 from roarbench.plan.run_keys import list_control_splits, list_ranked_splits, list_stored_levels, make_reference
@@ -44,7 +44,7 @@ class RankingSpec(Keyed):
 
 def describe_spec(spec: RankingSpec) -> dict[str, Any]:
     """Return the spec and the rule for ties as JSON has them."""
-    identity: dict[str, Any] = json.loads(json.dumps(record(spec)))
+    identity: dict[str, Any] = json.loads(json.dumps(make_record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
 

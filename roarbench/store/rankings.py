@@ -28,17 +28,17 @@ from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import (
     compute_sha256,
+    convert_write_errors,
     lock_file,
     note_read,
     refresh_folders,
     refuse_altered,
-    report_write_errors,
     write_whole,
 )
 from roarbench.identity import hash_value
 from roarbench.kernels.bit_planes import Layout
-from roarbench.store.duplicate_rankings import agree, find_sibling_rankings
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, drop_first, merge
+from roarbench.store.duplicate_rankings import are_same_rankings, find_sibling_rankings
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, drop_first, merge_neighbours
 from roarbench.store.ranking_parts import (
     FORMAT,
     MANIFEST,
@@ -177,7 +177,7 @@ class RankingsStore:
         about |= {"kept": list(kept)} if kept else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._part(spec, split, start, stop)
-        with report_write_errors(path):
+        with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
@@ -200,7 +200,7 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         parts = folder / "parts"
-        with lock_file(folder / "seal.lock", *self._folders(spec)), report_write_errors(folder):
+        with lock_file(folder / "seal.lock", *self._folders(spec)), convert_write_errors(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
                 used = [part.path for split, count in counts.items() for part, _ in choose_parts(parts, split, count)]
@@ -254,7 +254,7 @@ class RankingsStore:
         for sibling in find_sibling_rankings(self.folder(spec), spec):
             with suppress(StoreError):  # damaged: the siblings' own matter
                 other = self.open(sibling)
-                if other.weights == weights and agree(planes, spec.layout, other.splits, other.layout):
+                if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):
                     return other.checksum
         return ""
 
@@ -293,7 +293,7 @@ class RankingsStore:
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [part._asdict() for part in merge(made)]}
+        return entry | {"made": [part._asdict() for part in merge_neighbours(made)]}
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

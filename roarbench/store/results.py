@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, Select, Table, delete, func, select
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
 from roarbench.plan.runs import Run
-from roarbench.plan.suite import pair_of
+from roarbench.plan.suite import find_reference_pair
 from roarbench.store.annotations import put_remarks
 from roarbench.store.database import Database, find_present, insert_new, select_matching
 from roarbench.store.failures import Failures, clear_failures
@@ -25,11 +25,11 @@ from roarbench.store.leases import (
     LeaseRequest,
     Owner,
     claim_leases,
-    drop,
+    drop_leases,
     read_kernel_id,
     read_leases,
     release_lease,
-    renew,
+    renew_leases,
 )
 from roarbench.store.open_database import open_database
 from roarbench.store.run_result import RunResult, make_row, read_result
@@ -129,7 +129,7 @@ class ResultsStore:
                 raise LostLease(f"the lease on {lost[0]} went to another process")
             fresh = insert_new(connection, results, ordered)
             put_remarks(connection, remarks)
-            drop(connection, rows)
+            drop_leases(connection, rows)
             clear_failures(connection, rows)
             return fresh
 
@@ -172,7 +172,7 @@ class ResultsStore:
         found: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
             made = json.loads(text) if '"limit":' in text or '"given":' in text else {}  # most have neither
-            number = pair_of(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
+            number = find_reference_pair(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found
 
@@ -202,11 +202,11 @@ class ResultsStore:
 
     def beat(self, owner: Owner) -> dict[str, int]:
         """Say that an owner still works, for all its leases at once; return their numbers by key."""
-        return self.database.change(lambda connection: renew(connection, owner))
+        return self.database.change(lambda connection: renew_leases(connection, owner))
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
         """Give up an owner's leases on these runs or steps, which are over."""
-        self.database.change(lambda connection: drop(connection, keys, owner))
+        self.database.change(lambda connection: drop_leases(connection, keys, owner))
 
     def leave(self, owner: Owner) -> None:
         """Give up all leases of an owner that ends."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.identity import encode_canonically, record
-from roarbench.plan.runs import Run, run_of
+from roarbench.identity import encode_canonically, make_record
+from roarbench.plan.runs import Run, read_run_record
 from roarbench.store.provenance import Provenance
 
 
@@ -93,7 +93,7 @@ def read_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
     """
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
         raise ValueError(f"the record of {row.key} is not the one that was stored")
-    return known.get(row.key) or run_of(json.loads(row.record))
+    return known.get(row.key) or read_run_record(json.loads(row.record))
 
 
 def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
@@ -111,7 +111,7 @@ def make_row(result: RunResult) -> dict[str, Any]:
     run = result.run
     return {
         "key": run.key,
-        "record": encode_canonically(record(run)),
+        "record": encode_canonically(make_record(run)),
         **{name: str(value) if isinstance(value, StrEnum) else value for name, value in vars(run.cell).items()},
         **{name: getattr(run, name) for name in ("seed", "recipe", "data", "reference")},
         "estimator_fingerprint": run.estimator,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.plan.runs import CLEAN, run_of
+from roarbench.plan.runs import CLEAN, read_run_record
 from roarbench.store.annotations import Kind, find_annotations
 from roarbench.store.database import Database, find_present, select_matching
 from roarbench.store.provenance import read_code_version
@@ -78,7 +78,7 @@ def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
     failed = select(failures.c.record).distinct()
     with database.read() as connection:
         found = set(connection.scalars(done))
-        cells = [run_of(json.loads(text)).cell for text in connection.scalars(failed)]
+        cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
     found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
     return sorted(filter(_is_entered, found))
 

@@ -6,7 +6,7 @@ Nothing here imports torch.
 import json
 from collections.abc import Mapping
 
-from roarbench.files import lock_file, report_write_errors, write_whole
+from roarbench.files import convert_write_errors, lock_file, write_whole
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
 
@@ -20,7 +20,7 @@ Speeds = Mapping[str, float | str]  # images a second by mode, or why a mode fai
 def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
     """Keep what was measured of a suite's network on a device, in place of what was measured before."""
     path = workspace.root / _FILE
-    with lock_file(workspace.root / ".training-modes.lock"), report_write_errors(path):
+    with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read(workspace) | {_name(suite): {"device": device, **speeds}}
         write_whole(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
 

@@ -18,7 +18,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import compute_sha256, write_new
-from roarbench.identity import check_record, encode_canonically, record
+from roarbench.identity import check_record, encode_canonically, make_record
 from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
@@ -180,7 +180,7 @@ def _make_error(where: str, error: Exception) -> StoreError:
 def _export_notes(notes: Iterable[ImageNote]) -> bytes:
     """Return which folders images came from, without paths; every machine knows a suite's own images itself."""
     local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
-    return encode_canonically([record(note) for note in local]).encode()
+    return encode_canonically([make_record(note) for note in local]).encode()
 
 
 def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:

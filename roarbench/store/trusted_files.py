@@ -10,7 +10,7 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import report_write_errors, write_whole
+from roarbench.files import convert_write_errors, write_whole
 from roarbench.plan.suite import SuiteSpec
 from roarbench.text import fit_on_one_line
 
@@ -58,7 +58,7 @@ def _find_folder() -> Path:
 def _keep(folder: Path, source: str) -> Path:
     path = folder / f"{sha256(source.encode()).hexdigest()}.py"
     if not path.exists():
-        with report_write_errors(path):
+        with convert_write_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, lambda place: place.write_bytes(source.encode()), path.with_suffix(".partial"))
     return path

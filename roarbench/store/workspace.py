@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import lock_file, report_write_errors, write_whole
+from roarbench.files import convert_write_errors, lock_file, write_whole
 
 
 class _Folder:
@@ -38,7 +38,7 @@ class Workspace:
         """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too."""
         path = self.root / ".identity"
         if not path.exists():
-            with lock_file(self.root / ".identity.lock", self.root), report_write_errors(path):
+            with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
                 if not path.exists():
                     write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
         return path.read_text()
@@ -50,7 +50,7 @@ class Workspace:
             if self.submission(entry) != source:
                 raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
             return
-        with report_write_errors(path):
+        with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
             write_whole(path, lambda place: place.write_bytes(source), temporary)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.parameters import format_value
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.points import expand_points
 from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
@@ -105,7 +105,7 @@ def _said(entry: Submission) -> str:
     return f"({said}); other values, another row: --submission 'FILE({said})'"
 
 
-def validate(
+def validate_submission(
     submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
     """Check what `read_submission` found to be in order in fresh sandboxes, or raise Refusal with the first reason.
@@ -161,7 +161,7 @@ def _case() -> Part:
 
 def _model(seed: int) -> nn.Module:
     """Build random weights; batch-norm gammas that start at 0 would skip the residual blocks, here all are 1."""
-    model = build(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
+    model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)

@@ -170,7 +170,7 @@ def _text_of(source: bytes) -> str:
         raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
 
 
-def parse(text: str) -> ast.Module:
+def parse_source(text: str) -> ast.Module:
     """Return the tree of a text; threads take turns. Raises what `ast.parse` does."""
     with _PARSING:
         return ast.parse(text)
@@ -180,7 +180,7 @@ def _tree_of(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as those about escapes in strings
-            return parse(text)
+            return parse_source(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
         raise _refuse(SubmissionFault.SYNTAX, f"{where} is not Python: {error.msg}") from None

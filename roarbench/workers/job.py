@@ -52,7 +52,7 @@ class Engine(Protocol):
         """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
 
 
-def perform(job: Job) -> tuple[Any, Exception | None, float]:
+def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
     """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
     start = time.monotonic()
     with add_log_fields(job=job.name):

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, keep_memory, limit_compilers, sort_fast
 from roarbench.errors import MachineError
-from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.workers.logs import write_worker_log
-from roarbench.workers.stopping import end_when_asked
+from roarbench.workers.stopping import end_on_sigterm
 
 STARTING = 1200.0  # seconds for a worker's first sign: torch can come slowly over a network
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
@@ -239,7 +239,7 @@ def _serve(
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
         os.environ[SHARING] = str(sharing)
-    end_when_asked()
+    end_on_sigterm()
     sys.stdout = sys.stderr  # standard output is the command's; a network's file may print
     threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
     import torch
@@ -248,7 +248,7 @@ def _serve(
     with suppress(EOFError, OSError):  # the parent is gone
         while True:
             job = connection.recv()
-            connection.send(perform(job))
+            connection.send(perform_job(job))
 
 
 def _live_with(parent: int, signs: "ctypes.c_long") -> None:

@@ -19,7 +19,7 @@ import torch
 from roarbench.devices import COMPILING, SHARING, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import fit_on_one_line
-from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import keep_signals
 
@@ -36,7 +36,7 @@ _LOOK = 10.0  # seconds between looks at how large the cluster is
 _log = logging.getLogger(__name__)
 
 
-def connect(address: str, requested: int | None) -> int:
+def connect_to_ray(address: str, requested: int | None) -> int:
     """Join a Ray cluster, or start one on this machine that ends with this process; how many workers it has at first.
 
     The address is `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone,
@@ -108,7 +108,7 @@ class _JobActor:
 
     def do(self, job: Job) -> tuple[Any, Exception | None, float]:
         """Do as `perform`."""
-        return perform(job)
+        return perform_job(job)
 
 
 class _RayWorker(NamedTuple):

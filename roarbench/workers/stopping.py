@@ -13,7 +13,7 @@ asked = _asked.is_set  # whether this process was asked to end
 _busy = threading.Event()
 
 
-def end_when_asked() -> None:
+def end_on_sigterm() -> None:
     """End this process on SIGTERM from now on, unless it is inside `defer_stop`."""
     signal.signal(signal.SIGTERM, _hear)
 

@@ -23,7 +23,7 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
-from roarbench.stats.resampling import draw
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_spread
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import format_markdown_table
@@ -118,7 +118,7 @@ def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Boots
     scores = experiment(world, generator)
     assert scores.differences
     spread = estimate_spread([scores.differences])
-    judged = compute_drawn_board(scores, MATCHED, bootstrap, spread, draw(scores, bootstrap, spread))
+    judged = compute_drawn_board(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
     share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}

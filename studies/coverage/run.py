@@ -23,7 +23,7 @@ from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap, Sample, compute_half_width
 from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import Correctness
-from roarbench.stats.resampling import Draws, draw
+from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
 from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.stats.verdicts import Verdict
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
 def judged(scores: Correctness, bootstrap: Bootstrap) -> Judged:
     """Draw for a synthetic board as for a real one."""
     spread = estimate_spread([scores])
-    draws = draw(scores, bootstrap, spread)
+    draws = draw_resamples(scores, bootstrap, spread)
     return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
 
 

@@ -18,7 +18,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.estimators.parameters import format_value
 from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.text import format_markdown_table
 from studies.page import write_recorded
 
@@ -54,7 +54,7 @@ def milliseconds(estimator: Estimator) -> float:
     """Measure the processor time of an image."""
     generator = torch.Generator().manual_seed(0)
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
-    model = build(name, 10, shape[0], shape[1], generator).eval()
+    model = build_network(name, 10, shape[0], shape[1], generator).eval()
     images = torch.randn(IMAGES, *shape, generator=generator)
     batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), by_class=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]

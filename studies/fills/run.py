@@ -23,9 +23,9 @@ from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.resampling import draw
+from roarbench.stats.resampling import draw_resamples
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_interval, format_markdown_table, format_percent
@@ -46,7 +46,7 @@ def points_over(one: Sample | None, other: Sample | None) -> Estimate:
     """Return an accuracy minus another, in points; nothing where one is missing."""
     if one is None or other is None:
         return Estimate()
-    found = estimate(one.minus(other), Bootstrap().confidence)
+    found = make_estimate(one.minus(other), Bootstrap().confidence)
     return Estimate(*(None if end is None else POINTS * end for end in found))
 
 
@@ -56,7 +56,9 @@ def table(results: SuiteResults, rows: Sequence[str]) -> str:
 
     def accuracy(row: str, fill: str = "") -> Sample | None:
         drawn = evidence.drawn(ROAR, evidence.unit, fill) if fill else evidence.masks
-        return draw(drawn.scores, evidence.bootstrap, None).accuracy((row, LEVEL))  # the trainings as they are
+        return draw_resamples(drawn.scores, evidence.bootstrap, None).accuracy(
+            (row, LEVEL)
+        )  # the trainings as they are
 
     lines = []
     for row in rows:

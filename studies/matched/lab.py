@@ -37,7 +37,7 @@ from roarbench.kernels.matched_masks import assign_strata, match_removed
 from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.common_network import make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from studies.corpus import corpus
@@ -85,7 +85,7 @@ class Lab:
 
     def network(self, inputs: Inputs, seed: int) -> nn.Module:
         """Train a network."""
-        model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(seed))
+        model = build_network("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(seed))
         fit(model, inputs, self.train_labels, self.norm, RECIPE, seed)
         return model
 

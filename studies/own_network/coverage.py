@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.enums import Order
-from roarbench.stats.bootstrap import Bootstrap, compute_half_width, estimate
+from roarbench.stats.bootstrap import Bootstrap, compute_half_width, make_estimate
 from roarbench.stats.own_network_gain import compute_interactions, compute_own_network_gain, predict_replication
 from studies.page import program
 
@@ -45,7 +45,7 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
     found, predicted = [], []
     for seed in range(experiments):
         gain = compute_own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
-        found.append((*estimate(gain.gain, 0.95), gain.permutation))
+        found.append((*make_estimate(gain.gain, 0.95), gain.permutation))
         again = float(compute_interactions(answers(other, networks, *setting), Order.MORF).mean())
         predicted.append(abs(again - gain.gain.value) <= compute_half_width(predict_replication(gain.gain), 0.95))
     values, low, high = np.array([each[:3] for each in found], float).T

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from roarbench.analysis.faithfulness import METRICS
-from roarbench.execution.quantus import QuantusInput, evaluate
+from roarbench.execution.quantus import QuantusInput, score_maps
 from studies.own_network.lab import Lab
 from studies.own_network.make import ROWS
 from studies.page import program
@@ -46,7 +46,7 @@ def main() -> None:
         for number, model in enumerate(group.models):
             images = group.images.contiguous().numpy()
             explained = QuantusInput(model, images, group.targets.numpy(), maps[row][number].detach().numpy())
-            scores = {metric.id: float(np.nanmean(evaluate(metric.id, explained))) for metric in METRICS}
+            scores = {metric.id: float(np.nanmean(score_maps(metric.id, explained))) for metric in METRICS}
             scores[ESTIMATE] = faithfulness_estimate(explained)
             lines += [(name, number, row, f"{value:.5f}") for name, value in scores.items()]
         print(row, flush=True)

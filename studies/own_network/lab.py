@@ -21,7 +21,7 @@ from roarbench.kernels.fill import replace_features
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import draw_tie_order, rank
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.networks import StoredNetwork
 
@@ -119,7 +119,7 @@ class Lab:
 
 def untrained(seed: int, model: str = "resnet-quick") -> nn.Module:
     """Return a network before training."""
-    made = build(model, 10, 3, 64, torch.Generator().manual_seed(seed))
+    made = build_network(model, 10, 3, 64, torch.Generator().manual_seed(seed))
     return made.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.own_network_results import load_kept_predictions
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.enums import Unit
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
@@ -62,7 +62,7 @@ def main() -> None:
     """Print the power of each level, of the sets that the rule compares, and the set that it chooses."""
     suite = read_suite(FOLDER / "levels.toml")
     with opened(parser().parse_args().store) as store:
-        results = collect(suite, store)
+        results = collect_results(suite, store)
     gains: dict[tuple[str, str], Levels] = {}
     levels: tuple[float, ...] = ()
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from roarbench import mix_maps
 from roarbench.analysis.own_network_results import load_kept_predictions
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.api.removal import Removal
 from roarbench.enums import Order, Precision, Unit
 from roarbench.estimators.baselines import blur
@@ -241,7 +241,7 @@ EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order,
 def stored(found: dict[str, Kept], store: Path, suite: SuiteSpec, experiment: str) -> None:
     """Take over the answers that a store has of a suite, of every row with all of them."""
     with opened(store) as held:
-        results = collect(suite, held)
+        results = collect_results(suite, held)
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         if results.suite.shared(protocol, Unit.SCALAR)[1]:
             for name, kept in load_kept_predictions(results, protocol, Unit.SCALAR)[1].items():

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.api.removal import compute_logits
 from roarbench.enums import Unit
 from roarbench.kernels.degrade import DegradedImages
@@ -64,7 +64,7 @@ def main() -> None:
     torch.set_num_threads(1)
     found, lab = read_results(), Lab(arguments.store, arguments.store)
     with opened(arguments.store) as store:
-        held = collect(find_suite("quick"), store).held(ROAR, Unit.SCALAR)
+        held = collect_results(find_suite("quick"), store).held(ROAR, Unit.SCALAR)
     for name in BESIDE:
         found[f"roar/{name}"] = np.stack([held[name, LEVEL][seed].answers for seed in sorted(held[name, LEVEL])])
     for seed, model in enumerate(lab.references()[:3]):

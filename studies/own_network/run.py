@@ -19,7 +19,7 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board_agreement import compute_agreement
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.text import format_interval, format_markdown_table
 from studies.own_network.lab import VARIANTS, Kept, read_results
@@ -57,7 +57,7 @@ def gain(kept: Kept, order: Order = Order.MORF, resamples: int = 2000) -> Sample
 
 def shown(sample: Sample) -> Estimate:
     """Return a gain with its interval."""
-    return estimate(sample, CONFIDENCE)
+    return make_estimate(sample, CONFIDENCE)
 
 
 def controls() -> str:

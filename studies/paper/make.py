@@ -21,7 +21,7 @@ from rich.console import Console
 from roarbench import load_suite
 from roarbench.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submissions import SubmissionMode, read_all, submit
+from roarbench.execution.submissions import SubmissionMode, read_submissions, store_submissions
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
@@ -84,8 +84,10 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
     workspace, entries, pace = Workspace(store), list[str](), None
     with suite.opened(console) as results:
         if step.submissions:
-            files = read_all(sorted(SUBMISSIONS.glob("*.py")))
-            entries, pace = submit(files, SubmissionMode(False, False, suite.plan), results, workspace, console)
+            files = read_submissions(sorted(SUBMISSIONS.glob("*.py")))
+            entries, pace = store_submissions(
+                files, SubmissionMode(False, False, suite.plan), results, workspace, console
+            )
         request = replace(suite.request(part(suite.fitted, step, entries), workers), pace=pace)
         return run_suite(request, workspace, results, console).failed
 

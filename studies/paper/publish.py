@@ -7,7 +7,7 @@ then add the folder to [tool.setuptools.data-files] of pyproject.toml, and `roar
 from pathlib import Path
 
 from roarbench.analysis.results_query import open_results
-from roarbench.analysis.stored_results import add_stored_submissions, collect
+from roarbench.analysis.stored_results import add_stored_submissions, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.published_folder import add_file, read_index
 from roarbench.store.rankings import RankingsStore
@@ -23,7 +23,7 @@ def publish(name: str, store: Path, file: str, about: str) -> int:
     files = [RESULTS / each.path for each in read_index(RESULTS) if each.suite == suite.versioned]
     known = {result.run.key for path in files for result in read_results(path)}
     with open_results(store, "") as rows:
-        found = collect(add_stored_submissions(suite, rows), rows, data=DATA.get(name))
+        found = collect_results(add_stored_submissions(suite, rows), rows, data=DATA.get(name))
         results = (*found.results.values(), *found.references.values())
         path = f"{suite.name}/{suite.version}/{file}.parquet"
         (RESULTS / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from roarbench.analysis.own_network_results import load_kept_predictions, load_own_network_board
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
@@ -43,7 +43,7 @@ class DataSet:
     def read(cls, name: str, store: ResultsStore) -> "DataSet":
         """Read what was published of a data set's suite."""
         suite, data = find_suite(f"benchmark-{name}"), DATA.get(name)
-        return cls(name, collect(suite, store, data=data), collect(_at_high(suite), store, data=data))
+        return cls(name, collect_results(suite, store, data=data), collect_results(_at_high(suite), store, data=data))
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""

@@ -6,7 +6,7 @@ Run: python -m studies.short_recipe.run --store DIR
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
@@ -27,7 +27,7 @@ HOLDS = 0.6  # Kendall's tau from here on says that two orders agree
 
 def stored(store: ResultsStore) -> Tables:
     """Return the tables of the rows that a store has of both suites."""
-    return tables({name: collect(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
+    return tables({name: collect_results(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
 
 
 def tables(found: Mapping[str, SuiteResults]) -> Tables:

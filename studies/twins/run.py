@@ -5,7 +5,7 @@ Run: python -m studies.twins.run --store DIR, where suites of this folder have r
 
 from pathlib import Path
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.plan.suite_file import read_suite
 from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
@@ -19,7 +19,7 @@ def tables(store: ResultsStore) -> dict[str, str]:
     """Return the tables of the suites that are complete, by the name of their file."""
     found = {}
     for file in HERE.glob("*.toml"):
-        results = collect(read_suite(file), store)
+        results = collect_results(read_suite(file), store)
         if results.complete:
             found[file.stem] = over(board(results, results.suite.blocks[0].protocol))
     return found

@@ -9,7 +9,7 @@ import pytest
 from roarbench.analysis.faithfulness import METRICS, list_score_specs
 from roarbench.analysis.probability_drop import compute_probability_drops
 from roarbench.analysis.row_warnings import describe_warnings
-from roarbench.analysis.stored_results import add_prediction_stability, collect
+from roarbench.analysis.stored_results import add_prediction_stability, collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
@@ -102,11 +102,11 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     assert len({spec.key for spec in exact.values()}) == len(exact)
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
-    assert collect(SUITE, store, data="da7a").quantus == {}
+    assert collect_results(SUITE, store, data="da7a").quantus == {}
     put_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
     elsewhere = list_score_specs(SUITE, "0ther")
     put_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
-    assert collect(SUITE, store, data="da7a").quantus == {"grad": VALUES}
+    assert collect_results(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
 
 def test_quantus_has_columns_at_the_end_and_touches_nothing_else():

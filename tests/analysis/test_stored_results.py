@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_results import collect, collect_all
+from roarbench.analysis.stored_results import collect_all_versions, collect_results
 from roarbench.cli.suggested_commands import propose_others
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
@@ -55,17 +55,17 @@ def rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
 
 
 def test_it_holds_the_rows_of_its_points_and_no_others(store):
-    found = collect(SMALL, store)
+    found = collect_results(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
     assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
     *held, last = rows()
     store.add_all(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
         store.add(replace(last, run=replace(last.run, **change)))
-    found = collect(SMALL, store)
+    found = collect_results(SMALL, store)
     assert (found.results, found.complete) == (dict(zip(POINTS, held, strict=False)), False)
     store.add(last)
-    assert collect(SMALL, store).complete
+    assert collect_results(SMALL, store).complete
 
 
 @pytest.mark.parametrize("name", ["random", CLEAN, "grad~blurred"])
@@ -77,9 +77,9 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
         other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
         export_results(other, tmp_path / "rows.parquet")
     store.add_all(row for point, row in complete(suite).results.items() if point not in theirs)
-    assert not collect(suite, store).doubts
+    assert not collect_results(suite, store).doubts
     import_results(store, tmp_path / "rows.parquet")
-    found = collect(suite, store)
+    found = collect_results(suite, store)
     weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
     table = table_of(found)
     assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == weak
@@ -112,7 +112,7 @@ ONLY = "nothing of made-up v1 is in this store, but: roarbench table --suite mad
 def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes, asked, data, title, said):
     for name, points, hour in held:
         store.add_all(rows(name, points, hour=hour))
-    found = collect(SMALL, store, notes=notes, **asked)
+    found = collect_results(SMALL, store, notes=notes, **asked)
     counts = {name: len(points) for name, points, _ in held} | {"": 0}
     assert (found.data, len(found.results)) == (data, counts[data])
     assert title is None or found.title == f"made-up v1{title}"
@@ -122,25 +122,28 @@ def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes
 
 def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_and_of_two_none(store):
     store.add_all(rows("aaaa", suite=HUB))
-    found = collect(HUB, store)
+    found = collect_results(HUB, store)
     assert (found.data, len(found.results), found.title) == ("aaaa", len(POINTS), "made-up v1")
     store.add_all(rows("bbbb", suite=HUB))
-    found = collect(HUB, store)
+    found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
     assert [other.asked for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
-    one = collect(HUB, store, notes=[replace(PHOTOS, data="bbbb", dataset="cifar10")])
+    one = collect_results(HUB, store, notes=[replace(PHOTOS, data="bbbb", dataset="cifar10")])
     assert (one.data, one.title) == ("aaaa", "made-up v1 (images of unknown origin, aaaa)")
 
 
 def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(store):
     store.add_all(rows("5ma11", limit=40))
-    assert propose_others(collect(SMALL, store), "table") == ONLY + "--max-images 40 (small version: 40 images a split)"
+    assert (
+        propose_others(collect_results(SMALL, store), "table")
+        == ONLY + "--max-images 40 (small version: 40 images a split)"
+    )
     store.add_all(rows(points=POINTS[-2:]))
-    whole, small = collect(SMALL, store), collect(SMALL, store, limit=40)
+    whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
     assert (len(whole.results), whole.title, propose_others(whole, "table")) == (2, "made-up v1", "")
     assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images a split)")
-    assert collect(SMALL, store, limit=50).results == {}
-    asked = collect(SMALL, store, data="0ther")
+    assert collect_results(SMALL, store, limit=50).results == {}
+    asked = collect_results(SMALL, store, data="0ther")
     assert (asked.data, asked.results) == ("0ther", {})
 
 
@@ -148,15 +151,15 @@ def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
     """Controls depend on no reference and stand beside every one."""
     explained = replace(SMALL, given="file@0a1b2c3d4e5f")
     store.add_all(rows(suite=explained))
-    found = collect(SMALL, store)
+    found = collect_results(SMALL, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
     assert found.title == "made-up v1 (reference trained by planted@1)"
     assert propose_others(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
-    other = collect(explained, store)
+    other = collect_results(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
     store.add_all(rows())
-    assert len(collect(SMALL, store).results) == len(collect(explained, store).results) == len(POINTS)
-    assert propose_others(collect(explained, store), "table") == ELSE + "(reference trained by planted@1)"
+    assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
+    assert propose_others(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
 
 
 def test_weights_are_together_that_explain_different_seeds(store):
@@ -164,19 +167,19 @@ def test_weights_are_together_that_explain_different_seeds(store):
     first, second = "file@0a1b", "file@2c3d"
     together = set_explained_weights(SMALL, f"{first},{second}")
     store.add_all(rows(suite=together))
-    (found,) = collect_all(SMALL, store)
+    (found,) = collect_all_versions(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.asked == ("--reference", first, "--reference", second)
     store.add_all(rows(suite=set_explained_weights(SMALL, second), hour=1))
-    assert {found.suite.given for found in collect_all(SMALL, store)} == {first, second}
-    assert len(collect(together, store).results) == len(expand_points(together))
+    assert {found.suite.given for found in collect_all_versions(SMALL, store)} == {first, second}
+    assert len(collect_results(together, store).results) == len(expand_points(together))
 
 
 def test_all_that_a_store_holds_the_suites_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
     store.add_all([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
-    found = collect_all(SMALL, store, [PHOTOS])
+    found = collect_all_versions(SMALL, store, [PHOTOS])
     assert [(held.data, held.limit, held.suite.given) for held in found] == [
         (OWN, None, ""),
         (OTHER, None, ""),

@@ -15,7 +15,7 @@ from torch import nn
 import roarbench
 from roarbench.api.network_source import write_network_source
 from roarbench.api.suites import make_console
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers import own_package
 from tests.helpers.given import arrays, network
 
@@ -29,7 +29,7 @@ def own(tmp_path_factory, inline):
 
 def test_the_network_is_built_again_from_its_file_with_other_weights():
     source = write_network_source(network())
-    made = [build("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
+    made = [build_network("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
     shapes, expected = ({name: value.shape for name, value in own.items()} for own in (one, network().state_dict()))
     assert shapes == expected
@@ -80,7 +80,7 @@ def suite_of(store, model=None, train=None, test=None, **settings):
 def logits_in(suite, images):
     """Logits of the suite's network, built from its file with its weights as workers do, for images as handed in."""
     held = torch.load(suite.weights[0], weights_only=True)
-    made = build(suite.plan.model, 2, 3, images.shape[-1], torch.Generator(), suite.plan.network_source).eval()
+    made = build_network(suite.plan.model, 2, 3, images.shape[-1], torch.Generator(), suite.plan.network_source).eval()
     made.load_state_dict(held["state_dict"])
     return made(torch.as_tensor(images))
 

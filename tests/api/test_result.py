@@ -199,7 +199,7 @@ def training(model, inputs, targets):
     ],
 )
 def test_a_function_is_checked_as_validate_does_before_anything_is_kept_of_it(suite, given, words, monkeypatch):
-    monkeypatch.setattr("roarbench.api.evaluate.submit", None)
+    monkeypatch.setattr("roarbench.api.evaluate.store_submissions", None)
     with pytest.raises(roarbench.CallerError, match=words):
         roarbench.evaluate(suite, {"refused": given}, quiet=True)
 

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from roarbench.cli import doctor
-from roarbench.cli.doctor import examine
+from roarbench.cli.doctor import examine_machine
 from roarbench.errors import SandboxError
 
 _DRIVER = doctor._driver
@@ -35,7 +35,7 @@ def machine(monkeypatch):
 
 
 def found(store):
-    return {finding.what: finding for finding in examine(store)}
+    return {finding.what: finding for finding in examine_machine(store)}
 
 
 def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_has(machine, call, tmp_path):
@@ -57,7 +57,7 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
 def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refused_first(machine, call, tmp_path):
     told = json.loads(call("doctor", "--store", tmp_path, "--suite", "quick", "--format", "json").out)
     assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on a GPU alone")
-    machine.setattr(doctor, "examine", Mock(side_effect=AssertionError))
+    machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
     refused = call("doctor", "--store", tmp_path, "--suite", "quikc")
     assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1
 

@@ -12,7 +12,7 @@ from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.points import expand_points
 from roarbench.plan.selection import add_from_options, read_estimators, select_part
 from roarbench.plan.suite import Block
@@ -41,7 +41,7 @@ def two(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     paths = [folder / f"{seed}.pt" for seed in (7, 8)]
     for seed, path in zip((7, 8), paths, strict=True):
-        torch.save(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
+        torch.save(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
     asked = tuple(word for path in paths for word in ("--reference", path))
     assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
     with ResultsStore.open(find_default_url(folder), read_only=True) as results:

@@ -18,7 +18,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import jobs, run_suite
-from roarbench.forecast.rates import CORE, assume
+from roarbench.forecast.rates import CORE, assume_rates
 from roarbench.plan.selection import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
@@ -84,7 +84,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
 
 def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_path, monkeypatch):
     suite = find_suite("planted")
-    rates = replace(assume(suite, CORE), too_large=((suite.recipe, "no room"),))
+    rates = replace(assume_rates(suite, CORE), too_large=((suite.recipe, "no room"),))
     monkeypatch.setattr(run_suite, "measure_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1

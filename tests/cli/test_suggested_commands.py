@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.cli.suggested_commands import add_command, hide_password, propose
+from roarbench.cli.suggested_commands import add_command, hide_password, propose_command
 from roarbench.errors import EmptyStore, StoreError, UnknownName
 from roarbench.forecast import plan
 from roarbench.plan.suite import Block
@@ -35,16 +35,19 @@ def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling
     said = ("--store", "my store", "--max-images", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
     calling("roarbench", "run", "--suite", "planted", *said)
     taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
-    assert shlex.split(propose("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
-    assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
-    assert propose("doctor") == "roarbench doctor --store 'my store'"
-    assert propose("suites") == "roarbench suites"
+    assert shlex.split(propose_command("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
+    assert propose_command("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
+    assert propose_command("doctor") == "roarbench doctor --store 'my store'"
+    assert propose_command("suites") == "roarbench suites"
     calling("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
     for command in ("run", "plan", "replicate", "status", "retry", "list-runs", "table", "compare", "diagnose", "plot"):
-        assert propose(command).endswith("--suite x --fill linear --unit pixel")
+        assert propose_command(command).endswith("--suite x --fill linear --unit pixel")
     calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
-    assert propose("table") == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
+    assert (
+        propose_command("table")
+        == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
+    )
 
 
 def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_path):
@@ -54,13 +57,13 @@ def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_pa
         path.touch(0o755)
     monkeypatch.setenv("PATH", str(here.parent))
     calling(here)
-    assert propose("suites") == "roarbench suites"
+    assert propose_command("suites") == "roarbench suites"
     monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another one comes first
-    assert shlex.split(propose("suites")) == [str(here), "suites"]
+    assert shlex.split(propose_command("suites")) == [str(here), "suites"]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     calling("other/roarbench")
-    assert propose("suites") == "other/roarbench suites"
+    assert propose_command("suites") == "other/roarbench suites"
 
 
 def test_an_error_says_its_hint_on_the_command_line_alone(calling):

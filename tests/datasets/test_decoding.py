@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
     for place, name, instead, said in (
         (decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455), f"no space left in .*; {free_some}"),
         (decoding.os, "fsync", full, "cannot write .*: No space left on device"),
-        (loading, "sync", full, "no space left in .*; tiny takes .* MiB, fr"),
+        (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB, fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
             patch.setattr(place, name, instead)

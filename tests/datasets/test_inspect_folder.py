@@ -13,7 +13,7 @@ from roarbench.datasets import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import count_images, open_source
-from roarbench.datasets.split_names import is_split, split_pairs
+from roarbench.datasets.split_names import find_split_pairs, is_split
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite, write_suite_text
@@ -51,7 +51,7 @@ def looked(folder):
     ],
 )
 def test_splits_are_known_by_their_names(names, pairs):
-    assert [" ".join(pair) for pair in split_pairs(names.split())] == pairs
+    assert [" ".join(pair) for pair in find_split_pairs(names.split())] == pairs
 
 
 def test_a_split_of_no_other_word():

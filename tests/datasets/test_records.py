@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.planted import DECAY, generate, make_stripe_patterns
+from roarbench.datasets.planted import DECAY, generate_split, make_stripe_patterns
 from roarbench.datasets.sources import open_source
 from roarbench.datasets.subsets import check_limit, choose_balanced, choose_rows, mark_held_out_images
 from roarbench.enums import Split
@@ -101,7 +101,7 @@ RECORD = find_dataset("planted")
 
 
 def test_strengths_and_patterns_by_hand():
-    pixels, _, truth = generate(RECORD, Split.TRAIN)
+    pixels, _, truth = generate_split(RECORD, Split.TRAIN)
     strengths = np.sort(truth.reshape(1000, -1), axis=1)[:, ::-1]  # the same ones in every image
     by_hand = [math.exp(-DECAY * place / 768) for place in range(768)]
     np.testing.assert_allclose(strengths, np.broadcast_to(by_hand, strengths.shape), rtol=1e-6)  # float32
@@ -110,13 +110,13 @@ def test_strengths_and_patterns_by_hand():
     assert standing == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
     assert rising == [[1, 1, -1, -1, 1, 1], [1, -1, -1, 1, 1, -1]]
     assert falling == [[1, -1, -1, 1, 1, -1], [1, 1, -1, -1, 1, 1]]
-    assert (generate(replace(RECORD, seed=1), Split.TRAIN)[0] != pixels).any()
+    assert (generate_split(replace(RECORD, seed=1), Split.TRAIN)[0] != pixels).any()
 
 
 @pytest.mark.parametrize("split", Split)
 def test_where_features_are_strong_says_nothing_about_the_class(split):
     """By a rule by hand: the quarter of the image that the middle of the strongest tenth lies in."""
-    _, labels, truth = generate(RECORD, split)
+    _, labels, truth = generate_split(RECORD, split)
     chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, : round(0.1 * truth[0].size)]
     _, y, x = np.unravel_index(chosen, truth.shape[1:])
     middle = np.stack([y, x], axis=-1).mean(axis=1) > 7.5

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers.networks import CLASSES, SIDE, images_like_photographs, residual_network
 from tests.helpers.streamed import seeded
 
@@ -14,7 +14,7 @@ def model():
 @pytest.fixture(scope="session")
 def tiny():
     """For tests of the bookkeeping, where only the number of passes costs time."""
-    return build("mlp", CLASSES, 3, SIDE, seeded(4)).double().eval()
+    return build_network("mlp", CLASSES, 3, SIDE, seeded(4)).double().eval()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.estimators.parameters import PARAMETERS
 from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.streamed import seeded
 
@@ -29,7 +29,7 @@ def brief(row):
 
 def columns():
     """A perceptron, two rows of a table with six columns, and what training rows tell of its three classes."""
-    model, drawn = build("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
+    model, drawn = build_network("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
     classes = ClassImages(*torch.randn(2, 3, 6, 1, 1, generator=seeded(2)))
     return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], classes)
 

@@ -20,7 +20,7 @@ from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import make_noisy_copies
 from roarbench.estimators.pass_counts import count_passes
 from roarbench.kernels.bit_planes import Layout, read_bin_codes
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers.networks import (
     CountingPasses,
     Small,
@@ -181,7 +181,10 @@ def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_finds_the_bins_of_the_cpu():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
-    model, images = build("resnet8", 10, 3, 32, seeded(0)).eval(), torch.randn(8, 3, 32, 32, generator=seeded(1))
+    model, images = (
+        build_network("resnet8", 10, 3, 32, seeded(0)).eval(),
+        torch.randn(8, 3, 32, 32, generator=seeded(1)),
+    )
     drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
     here = compute_importance_maps(estimators(*PAPER), model, drawn, black)
     there = compute_importance_maps(estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)

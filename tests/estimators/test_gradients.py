@@ -15,7 +15,7 @@ from roarbench.estimators.estimator import IG_STEPS
 from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
 from roarbench.estimators.guided_backprop import Guided
 from roarbench.estimators.inputs import PAPERS
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
 from tests.helpers.streamed import seeded
 
@@ -72,7 +72,7 @@ class Reused(nn.Module):
 @pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("name", ["resnet-quick", "reused"])
 def test_every_relu_has_the_bits_of_hooks(name, form):
-    model = Reused().eval() if name == "reused" else randomised(build(name, 4, 3, 32, seeded(0)), seeded(1))
+    model = Reused().eval() if name == "reused" else randomised(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
     images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
     images[1], targets = 0, torch.tensor([0, 3, 1])  # also at 0
     found, expected = compute_logit_gradients(model, images, targets, {"grad", "gb"}), hooked(model, images, targets)
@@ -224,7 +224,7 @@ class TwoWays(nn.Module):
         return self.last(torch.relu(self.here(x) + self.there(x)).mean((2, 3)))
 
 
-@pytest.mark.parametrize("network", [TwoWays(), build("mlp", CLASSES, 3, SIDE, seeded(0))])
+@pytest.mark.parametrize("network", [TwoWays(), build_network("mlp", CLASSES, 3, SIDE, seeded(0))])
 def test_a_network_without_a_stem_stays_whole(network, batch, black):
     model = network.double().eval()
     short = split_stem(fold_batchnorm(model))

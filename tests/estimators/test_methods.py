@@ -18,7 +18,7 @@ from roarbench.estimators.families.cam import stretch_over_image
 from roarbench.estimators.families.occlusion import count_squares, number_squares
 from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import draw_coalitions, draw_mask_cells, draw_path_points, make_noisy_copies
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.suites import find_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
@@ -81,7 +81,7 @@ def test_channels_without_a_shape_have_no_weight():
 def test_blocks_of_a_resnet_are_its_residual_blocks():
     of_50 = [f"layer{layer}.{i}" for layer, count in enumerate((3, 4, 6, 3), 1) for i in range(count)]
     for name, inside in (("resnet8", [f"blocks.{i}" for i in range(3)]), ("resnet50", of_50)):
-        network = build(name, 3, 3, 32, seeded(0))
+        network = build_network(name, 3, 3, 32, seeded(0))
         names = {module: path for path, module in network.named_modules()}
         assert [names[block] for block in find_blocks(network)] == inside
 
@@ -257,7 +257,7 @@ def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words,
 @pytest.mark.parametrize(("name", "start"), [("shapley", 0.0), ("shapley(baseline=black)", -2.0)])
 @torch.no_grad()
 def test_shapley_values_are_the_mean_over_all_orders_of_what_a_feature_adds(name, start):
-    model = build("mlp", 3, 4, 1, seeded(0)).eval().double()
+    model = build_network("mlp", 3, 4, 1, seeded(0)).eval().double()
     images, targets = torch.randn(3, 4, 1, 1, generator=seeded(1), dtype=torch.float64), torch.tensor([0, 2, 1])
     expected = torch.zeros_like(images)
     for order in permutations(range(4)):
@@ -272,7 +272,7 @@ def test_shapley_values_are_the_mean_over_all_orders_of_what_a_feature_adds(name
 
 @torch.no_grad()
 def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
-    model = build("mlp", 2, 10, 1, seeded(0)).eval()
+    model = build_network("mlp", 2, 10, 1, seeded(0)).eval()
     images, targets = torch.randn(3, 10, 1, 1, generator=seeded(1)), torch.tensor([0, 1, 0])
     gap = (model(images) - model(torch.zeros_like(images))).gather(1, targets[:, None])[:, 0]
     found = importance("shapley", model, Batch(images, targets, torch.arange(3)))

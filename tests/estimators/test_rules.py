@@ -9,7 +9,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.deeplift_rules import Rescaled
 from roarbench.estimators.inputs import Batch
 from roarbench.estimators.traced_network import trace_to_modules
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
@@ -62,7 +62,7 @@ def test_lrp_of_branches_biases_and_means_by_hand():
 @pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "torchvision:vgg11"])
 @pytest.mark.slow
 def test_what_lrp_follows_is_the_network(name):
-    model = build(name, 5, 3, 32, seeded(0)).eval()
+    model = build_network(name, 5, 3, 32, seeded(0)).eval()
     images = torch.randn(2, 3, 32, 32)
     torch.testing.assert_close(trace_to_modules(model)(images), model(images), rtol=1e-4, atol=1e-4)
 

@@ -9,7 +9,7 @@ from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution.importance import make_image_ids
-from roarbench.kernels.degrade import unpack
+from roarbench.kernels.degrade import unpack_bits
 from roarbench.kernels.fill import fill_features
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
@@ -33,7 +33,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded(work.images, split, rankings, run.cell).batch(everything)
-    gone = unpack(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
+    gone = unpack_bits(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
     expected = fill_features(images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images)))
     torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
     assert torch.equal(images, before)

@@ -12,7 +12,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch, ClassImages, Settings
 from roarbench.kernels import train
-from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.augment import augment, shrink_images
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
@@ -48,7 +48,7 @@ def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
         batch = inputs(kind, unit).batch(torch.arange(4))
         assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
         for augmentation in set(Augmentation) - {Augmentation.CORNERS}:  # which writes in place
-            images = augment(shrink(batch, 8), augmentation, seeded(0))
+            images = augment(shrink_images(batch, 8), augmentation, seeded(0))
             assert (images.device.type, tuple(images.shape)) == ("cuda", (4, 3, 8, 8)), augmentation
         assert gpu.waits == []
 

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
 from roarbench.execution import local_workers, pretrained_weights
@@ -24,7 +24,7 @@ from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.models import external_networks
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.run_keys import list_keys
@@ -63,7 +63,7 @@ recipe = {like = "planted@1"}
 def save(path, model, seed, source=""):
     """Write the weights of a network whose answers differ from image to image."""
     generator = torch.Generator().manual_seed(seed)
-    torch.save(randomised(build(model, 4, 3, 8, generator, source), generator).state_dict(), path)
+    torch.save(randomised(build_network(model, 4, 3, 8, generator, source), generator).state_dict(), path)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
 def test_one_that_changes_its_images_is_refused(path):
     path.with_name("net.py").write_text(FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), "))
     torch.save(
-        build("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
+        build_network("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
         path.with_name("three.pt"),
     )
     with pytest.raises(CallerError, match=r"^net.make@\S+ changes the images that it is given"):
@@ -117,7 +117,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     runs = make_runs(work, suite)
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
-        results = collect(suite, store, None, work.images.fingerprint)
+        results = collect_results(suite, store, None, work.images.fingerprint)
         numbers = {given: seeds for (*_, given), seeds in store.versions(suite.dataset, suite.model).items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
@@ -229,7 +229,7 @@ def libraries(tmp_path, monkeypatch):
 
     def small(seed):
         generator = torch.Generator().manual_seed(seed)
-        return randomised(build("resnet-planted", 4, 3, 8, generator), generator)
+        return randomised(build_network("resnet-planted", 4, 3, 8, generator), generator)
 
     def fetch(file):
         torch.save(small(int(file[-1])).state_dict(), tmp_path / file)

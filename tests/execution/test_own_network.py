@@ -9,8 +9,8 @@ import torch
 
 from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.results_query import ResultsQuery
-from roarbench.analysis.row_comparison import pair
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.api.suite_result import SuiteResult
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
@@ -53,7 +53,7 @@ SUITE = replace(
 def done(tmp_path_factory):
     """The whole suite, done once: its work, its runs, its jobs' names and its results."""
     with tiny_suite.completed(tmp_path_factory.mktemp("own"), SUITE) as (work, runs, jobs, store):
-        yield work, runs, jobs, collect(SUITE, store, None, work.images.fingerprint)
+        yield work, runs, jobs, collect_results(SUITE, store, None, work.images.fingerprint)
 
 
 def classes_of(work, number, pixels):
@@ -194,10 +194,12 @@ def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done
     held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
     evidence = Evidence(results, Unit.SCALAR, Bootstrap())
-    one, turned = (pair(evidence, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad")))
+    one, turned = (
+        compare_rows(evidence, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad"))
+    )
     assert one.gain == pytest.approx(gains["grad"]) and one.comparison is None
     assert turned.gain == pytest.approx(gains["grad"].negative)
-    both = pair(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
+    both = compare_rows(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
     assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
     (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
     found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")

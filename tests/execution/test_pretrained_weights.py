@@ -19,7 +19,7 @@ from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, pretrained_weights
 from roarbench.execution.pretrained_weights import load_given, load_start
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.common_network import make_common_network
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
@@ -246,17 +246,17 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
 
 @pytest.mark.parametrize("classes", (5, 3))
 def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, monkeypatch, classes):
-    published = build(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
+    published = build_network(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
     file = publish_weights(published).name
     monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: file)
-    model = build(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
+    model = build_network(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     load_start(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
     for name, tensor in model.state_dict().items():
         kept = name.startswith("classifier.1") and classes != 5
         torch.testing.assert_close(tensor, before[name] if kept else published[name], rtol=0, atol=0)
     with pytest.raises(CallerError, match="does not fit the suite's network"):
-        load_start(f"{OTHER}/IMAGENET1K_V1", build("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8")
+        load_start(f"{OTHER}/IMAGENET1K_V1", build_network("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8")
 
 
 def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
@@ -283,7 +283,7 @@ def test_a_suite_names_them_in_its_recipes(tmp_path):
 def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_path):
     """It was trained elsewhere; controls see images as the suite normalises them, and are ranked once."""
     path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
-    model = randomised(build(SUITE.model, 4, 3, 8, generator), generator)
+    model = randomised(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
     jobs.train_reference(work.explained[0])

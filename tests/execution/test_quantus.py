@@ -13,7 +13,7 @@ import torch
 
 from roarbench.analysis.faithfulness import METRICS, list_score_specs
 from roarbench.execution import quantus
-from roarbench.execution.quantus import evaluate
+from roarbench.execution.quantus import score_maps
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
@@ -70,10 +70,10 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
     for metric, slowly in zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True):
         # a correlation divides by the small spread of the losses, so rounding weighs more there
         tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
-        values = evaluate(metric, explained)
+        values = score_maps(metric, explained)
         np.testing.assert_allclose(values, slowly(explained), atol=tolerance, rtol=0, err_msg=metric)
         spec = list_score_specs(SUITE, "")["grad", metric]
-        flat_map = evaluate(metric, explained._replace(maps=np.ones_like(explained.maps)))
+        flat_map = score_maps(metric, explained._replace(maps=np.ones_like(explained.maps)))
         for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
             score = quantus._score(spec, "grad", found, {})
             assert (score.value, score.count) == (values.mean() if count else None, count)

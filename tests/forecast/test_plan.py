@@ -13,9 +13,9 @@ from roarbench.errors import MachineError, NoRoom, RunError, StoreError
 from roarbench.execution import local_workers
 from roarbench.execution.local_workers import measure_rates
 from roarbench.forecast import measurement, plan
-from roarbench.forecast.measurement import measure
+from roarbench.forecast.measurement import measure_worker_rates
 from roarbench.forecast.plan import Plan, make_plan
-from roarbench.forecast.rates import CORE, GPU, Rates, assume
+from roarbench.forecast.rates import CORE, GPU, Rates, assume_rates
 from roarbench.forecast.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
@@ -127,7 +127,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     take("rank_to_planes", 7.0, lambda importance, ties, layout: len(importance))
     take("draw_normal_noise", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
-    found = measure(PLANTED, WORK)
+    found = measure_worker_rates(PLANTED, WORK)
     sizes = len(find_recipe(PLANTED.recipe).sides)
     half = 8 // sizes
     assert steps == [size for size in range(sizes) for _ in range(2 * half)]
@@ -162,7 +162,7 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(mo
 
 
 def test_assumed_rates_are_operations_over_speed():
-    found = assume(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/models/test_models.py)
+    found = assume_rates(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/models/test_models.py)
     assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
     assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
     assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
@@ -171,9 +171,9 @@ def test_assumed_rates_are_operations_over_speed():
 def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_kernels():
     """Not by its operations alone, of which a GPU does trillions a second."""
     suite = find_suite("cifar10")
-    found, recipe = assume(suite, GPU), suite.recipe_record
+    found, recipe = assume_rates(suite, GPU), suite.recipe_record
     assert found.train == pytest.approx(0.001 / recipe.batch)
-    large = assume(find_suite("imagenet-paper"), GPU)
+    large = assume_rates(find_suite("imagenet-paper"), GPU)
     assert large.train == pytest.approx(3 * count_cost_per_image(find_suite("imagenet-paper")).flops / 8.1e13)
 
 
@@ -193,7 +193,7 @@ def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step()
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_rates_of_a_gpu():
-    found = measure(find_suite("cifar10"))
+    found = measure_worker_rates(find_suite("cifar10"))
     assert found.gpus >= 1
     assert 0 < found.train < 1e-3
 
@@ -217,14 +217,14 @@ class OneWorker:
 
 @pytest.mark.parametrize(("gpus", "error"), [(4, None), (0, RunError("KeyError: 'a'")), (2, MachineError("is busy"))])
 def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_what_it_lacks(gpus, error):
-    made = replace(assume(PLANTED, GPU), basis="", lacks=("trains without compiling",))
+    made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("trains without compiling",))
     worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
-        made = assume(PLANTED, GPU if gpus else CORE)
+        made = assume_rates(PLANTED, GPU if gpus else CORE)
         said = f"nothing was measured ({error}); the times below are assumed"
     assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
-    assert worker.jobs == ((measure, (PLANTED, "what there is to do")),)
+    assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)
 
 
 @pytest.mark.process

@@ -59,7 +59,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume(suite, rates.CORE)
+    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
     add = ResultsStore.add
 
     def noted(store: ResultsStore, result: object, *number: int) -> bool:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.inputs import Batch, ClassImages
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 
 CLASSES = 5
 SIDE = 12
@@ -37,7 +37,7 @@ def dense(*rows: tuple[float, ...]) -> nn.Linear:
 def residual_network(dtype: torch.dtype) -> nn.Module:
     """A ResNet-8 with random weights everywhere."""
     generator = torch.Generator().manual_seed(1)
-    return randomised(build("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
+    return randomised(build_network("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
 
 
 def randomised(model: nn.Module, generator: torch.Generator) -> nn.Module:

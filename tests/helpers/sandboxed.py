@@ -2,7 +2,7 @@
 
 import torch
 
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.sandbox.explain import Network, Part, Task
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
@@ -17,7 +17,7 @@ def estimate(model, images, targets, generator):
 
 def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
     generator = torch.Generator().manual_seed(0)
-    model = build(**NETWORK._asdict(), generator=generator).eval()
+    model = build_network(**NETWORK._asdict(), generator=generator).eval()
     images = torch.randn(n, 3, 16, 16, generator=generator)
     part = Part(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
     return Task(source.encode(), NETWORK, (part,))

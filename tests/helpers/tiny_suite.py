@@ -17,8 +17,8 @@ from roarbench.execution import importance, job_graph, jobs, ranking_jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.measurement import measure
-from roarbench.forecast.rates import CORE, assume
+from roarbench.forecast.measurement import measure_worker_rates
+from roarbench.forecast.rates import CORE, assume_rates
 from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
@@ -33,7 +33,7 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.workspace import Workspace
-from roarbench.workers.job import Job, JobOutcome, perform
+from roarbench.workers.job import Job, JobOutcome, perform_job
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
@@ -134,10 +134,10 @@ class InlineEngine:
 
     def submit(self, job: Job) -> None:
         self.done.append(job.name)
-        if job.call is measure:
-            self._ended.append(JobOutcome(job.name, replace(assume(job.arguments[0], CORE), basis=""), None))
+        if job.call is measure_worker_rates:
+            self._ended.append(JobOutcome(job.name, replace(assume_rates(job.arguments[0], CORE), basis=""), None))
         else:
-            self._ended.append(JobOutcome(job.name, *perform(job)))
+            self._ended.append(JobOutcome(job.name, *perform_job(job)))
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         ended, self._ended = self._ended, []

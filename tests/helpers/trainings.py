@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from roarbench.enums import Precision, Unit
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from tests.helpers.streamed import seeded
 
@@ -23,7 +23,7 @@ def pictures(n: int, side: int = SIDE) -> tuple[DegradedImages, Tensor]:
 
 
 def network(side: int = SIDE) -> nn.Module:
-    return build("resnet-planted", 4, 3, side, seeded(0))
+    return build_network("resnet-planted", 4, 3, side, seeded(0))
 
 
 def linear(side: int = SIDE) -> nn.Module:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import interpolate
 
 from roarbench.enums import Unit
-from roarbench.kernels.augment import AREA, ASPECT, augment, draw_crops, flip, shrink
+from roarbench.kernels.augment import AREA, ASPECT, augment, draw_crops, flip_images, shrink_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.recipe import Augmentation
@@ -41,7 +41,7 @@ def test_shift_slowly():
         expected.append(np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")[:, y : y + 32, x : x + 32])
     moved, turned = (augment(images, kind, seeded(6)) for kind in (Augmentation.SHIFT, Augmentation.SHIFT_FLIP))
     torch.testing.assert_close(moved, torch.tensor(np.stack(expected)), rtol=0, atol=0)
-    torch.testing.assert_close(turned, flip(moved, mirrored), rtol=0, atol=0)
+    torch.testing.assert_close(turned, flip_images(moved, mirrored), rtol=0, atol=0)
 
 
 def parts_of(maps):
@@ -119,4 +119,4 @@ def test_degrade_then_crop_then_flip_then_normalise_slowly():
 def test_shrink_is_adaptive_pooling_bit_for_bit(full, side):
     images = pictures(3, size=full)
     expected = interpolate(images, size=(side, side), mode="area")
-    torch.testing.assert_close(shrink(images, side), expected, rtol=0, atol=0)
+    torch.testing.assert_close(shrink_images(images, side), expected, rtol=0, atol=0)

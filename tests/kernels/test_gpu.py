@@ -14,7 +14,7 @@ from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training, fit
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipe import Augmentation
 from tests.helpers import trainings
 from tests.helpers.networks import randomised
@@ -95,7 +95,7 @@ def test_no_step_waits_for_the_gpu(kind):
 
 def test_evaluation_is_float32_on_a_gpu_too():
     _, held = both(n=40)
-    model = randomised(build("resnet8", 4, 3, 8, seeded(0)), seeded(1))
+    model = randomised(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
     expected = predict(model, held, NORM, batch=128)
     found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
@@ -104,7 +104,7 @@ def test_evaluation_is_float32_on_a_gpu_too():
 
 def test_a_first_step_that_does_not_fit_is_refused_and_changes_no_weight():
     """In a quarter of a gigabyte; batch norm allows no smaller parts."""
-    model = build("resnet18", 4, 3, 64, seeded(0)).to(GPU)
+    model = build_network("resnet18", 4, 3, 64, seeded(0)).to(GPU)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     inputs, labels = trainings.pictures(128, 64)
     torch.cuda.empty_cache()

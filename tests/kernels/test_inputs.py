@@ -15,7 +15,7 @@ from roarbench.execution import common_networks, jobs
 from roarbench.execution import device_inputs as inputs
 from roarbench.kernels import streaming
 from roarbench.kernels.bit_planes import Layout
-from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.streaming import AHEAD, StreamedImages, _find_mapping
 from tests.helpers.slow_pipeline import removed_features
@@ -39,7 +39,7 @@ def test_features_are_removed_whole_and_arguments_stay(shape, unit):
     for i, c, y, x in np.ndindex(3, *shape):
         if bits[i, c % channels, y, x]:
             degraded[i, c, y, x] = FILL[c]
-    assert torch.equal(unpack(packed(bits), shape, unit), bits)
+    assert torch.equal(unpack_bits(packed(bits), shape, unit), bits)
     index, fill, before = torch.tensor([2, 0, 0]), FILL[: shape[0]], pixels.clone()
     torch.testing.assert_close(degrade(pixels, bits, fill), degraded, rtol=0, atol=0)
     for made, expected in (

@@ -14,7 +14,7 @@ from roarbench.devices import can_use_bf16
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import Diverged
 from roarbench.kernels import train
-from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.augment import augment, shrink_images
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
@@ -76,7 +76,7 @@ def plain_fit(model, inputs, labels, recipe, seed):
         while len(order) < recipe.batch:
             order = torch.cat([order, torch.randperm(n, generator=generator)])
         index, order = order[: recipe.batch], order[recipe.batch :]
-        images = shrink(inputs.batch(index), compute_image_side(recipe, step, steps, 16))
+        images = shrink_images(inputs.batch(index), compute_image_side(recipe, step, steps, 16))
         images = normalise(augment(images, recipe.augmentation, generator), NORM)
         with torch.autocast("cpu", torch.bfloat16, enabled=can_use_bf16(recipe.precision, torch.device("cpu"))):
             logits = model(images)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from roarbench.enums import Precision
 from roarbench.kernels.train import fit
 from roarbench.kernels.weight_gradients import RightGradients, has_idle_taps
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
 from tests.helpers.streamed import seeded
@@ -131,7 +131,7 @@ def test_trainings_of_built_in_suites_have_no_such_weights():
         def look(layer, inputs, seen=seen):
             seen.append(has_idle_taps(inputs[0], layer.weight, layer.stride, layer.padding, layer.dilation))
 
-        model = build(name, 2, channels, size, seeded(0)).to("meta")
+        model = build_network(name, 2, channels, size, seeded(0)).to("meta")
         for layer in model.modules():
             if isinstance(layer, nn.Conv2d) and max(layer.stride) > 1:
                 layer.register_forward_pre_hook(look)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaderboard.render import export
+from leaderboard.render import export_site
 from roarbench.plan.suites import SUITES
 from tests.helpers.board_store import make_store, views_of
 from tests.helpers.older_suites import OLDER, older_suites
@@ -36,5 +36,5 @@ def site(views, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leaderboard.page.board.draw_card", lambda *_: b"a picture")
-        export(views, folder)
+        export_site(views, folder)
     return folder

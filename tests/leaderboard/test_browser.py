@@ -21,7 +21,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from leaderboard.render import export
+from leaderboard.render import export_site
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR
@@ -89,7 +89,7 @@ def at_home(url):
 def demo_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     with views_of(DEMO) as found:
-        export(found, folder)
+        export_site(found, folder)
     return folder
 
 
@@ -225,7 +225,7 @@ def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypat
     with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
         time_board.fill(tmp_path, time_board.install(40))
         with views_of(tmp_path) as made:
-            export(made, site := tmp_path / "site")
+            export_site(made, site := tmp_path / "site")
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
     assert len(list(site.iterdir())) <= 485 // 2
     for page in ("suites", "index"):

@@ -7,8 +7,8 @@ import pytest
 from leaderboard.build_boards import make_board_record
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.records import make_cost_axis, make_linear_axis
-from leaderboard.render import list_addresses, render
-from roarbench.analysis.row_comparison import pair
+from leaderboard.render import list_addresses, render_page
+from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -164,7 +164,7 @@ def test_a_pair_is_counted_as_by_loops(name):
         made = results.results.items()
         return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.answers]
 
-    found = pair(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
+    found = compare_rows(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
     assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
     assert found.counted == COUNTED[name]
     for level in found.levels:
@@ -182,9 +182,9 @@ def test_a_pair_is_counted_as_by_loops(name):
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
-    page, view = render(site, at).html, views["quick-v2"]
+    page, view = render_page(site, at).html, views["quick-v2"]
     found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
     assert "Right with random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
-        render(site, at._replace(choices=(("first", "<i>x</i>"),)))
+        render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))

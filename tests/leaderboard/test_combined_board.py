@@ -11,7 +11,7 @@ from leaderboard.combined_board import pair_boards
 from leaderboard.links import Site, make_address
 from leaderboard.page.estimator import describe_both, write_verdict_sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
-from leaderboard.render import list_addresses, render
+from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
@@ -69,7 +69,7 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
 
 
 def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
-    page = render(Site(views, list_addresses(views)), list_addresses(views)[0]).html
+    page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
     table = page.partition("<tbody")[2].partition("</tbody>")[0]
     assert table.count("not run") == len(NOT_RETRAINED)
     assert table.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
@@ -79,7 +79,9 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     key = page.partition('class="find"')[2].partition("</form>")[0]
     assert "0 by construction" in key and "Random" in key and "every control" not in key
     assert views["quick-v7"].paired.headline in page
-    alone = render(Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")).html
+    alone = render_page(
+        Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")
+    ).html
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
 
@@ -89,19 +91,26 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
         monkeypatch.setattr(f"leaderboard.page.{page}.advise", lambda _: advise(pair_boards(TwoQuestions(*by_hand()))))
     site = Site(views, list_addresses(views))
     first = (
-        render(site, list_addresses(views)[0]).html.partition("Which one should I use?")[2].partition("</details>")[0]
+        render_page(site, list_addresses(views)[0])
+        .html.partition("Which one should I use?")[2]
+        .partition("</details>")[0]
     )
     answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
     assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])"
     assert (
         why.startswith("No estimator that explains its network in as few passes of an image has more") and answer in why
     )
-    assert "Which one should I use?" not in render(site, make_address("board", "quick-v7", protocol="own-network")).html
+    assert (
+        "Which one should I use?"
+        not in render_page(site, make_address("board", "quick-v7", protocol="own-network")).html
+    )
     suites = (
-        render(site, make_address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
+        render_page(site, make_address("suites"))
+        .html.partition("Which estimator should I use?")[2]
+        .partition("</table>")[0]
     )
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
-    assert "50 passes of an image" in render(site, make_address("method", estimator="ig")).html
+    assert "50 passes of an image" in render_page(site, make_address("method", estimator="ig")).html
 
 
 def test_answers_by_hand():
@@ -137,7 +146,7 @@ def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
     assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
-    page = render(Site(views, list_addresses(views)), list_addresses(views)[0]).html
+    page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
     assert "What can only a network know? · quick-matched v3" in page
 
 
@@ -152,8 +161,8 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
         site = Site(views := dict(found), list_addresses(views))
         (view,) = views.values()
         titles = [question.title for question in view.paired.questions]
-        page = render(site, site.known[0]).html
-        suites = render(site, make_address("suites")).html
+        page = render_page(site, site.known[0]).html
+        suites = render_page(site, make_address("suites")).html
     heads = re.findall(r'data-sort="([a-z-]+)"', page)
     assert titles == ["ROAR gain", "Own-network gain", "Matched gain"]
     assert heads == ["name", "roar", "own-network", "matched"] and page.count('<span class="none">not run') == 1
@@ -189,7 +198,7 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
     assert describe_both(board, "ig").startswith("ROAR gain: not run. Own-network gain: explains its network, +1.0 ")
     assert "Own-network gain: 0 by construction" in describe_both(board, "sobel")
     site = Site(views, list_addresses(views))
-    assert "ROAR gain: not run." in render(site, make_address("method", estimator="gradcam")).html
+    assert "ROAR gain: not run." in render_page(site, make_address("method", estimator="gradcam")).html
     row = views["quick-v7"].board_of(OWN_NETWORK).by_id
     assert write_verdict_sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
         "Its own-network gain is 0 by construction"
@@ -197,7 +206,7 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
 
 
 def test_claims_are_asked_of_both_measures(views):
-    page = render(Site(views, list_addresses(views)), make_address("claims")).html
+    page = render_page(Site(views, list_addresses(views)), make_address("claims")).html
     assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
     assert page.count('<span class="none">cannot say</span>') == 2
 
@@ -211,10 +220,10 @@ def test_a_command_names_the_version_where_a_newer_one_exists(views):
 
 def test_citing_and_submitting_show_both_boards(views):
     site = Site(views, list_addresses(views))
-    page = render(site, make_address("cite", "quick-v7")).html
+    page = render_page(site, make_address("cite", "quick-v7")).html
     files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]
     assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
     assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
     assert "ROAR, table " in page and "Own-network gain, table " in page
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
-    assert render(site, make_address("submit")).html.count("A row of quick v7: ") == 2
+    assert render_page(site, make_address("submit")).html.count("A row of quick v7: ") == 2

@@ -91,7 +91,7 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(page_text, "metadata", lambda name: package)
     monkeypatch.setattr(share, "REPOSITORY", page_text._repository())
-    fields, readme = share.submit(Site({}), Address("submit")), (ROOT / "README.md").read_text("utf-8")
+    fields, readme = share.build_submit_context(Site({}), Address("submit")), (ROOT / "README.md").read_text("utf-8")
     assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
     assert link == (f"{address}/new/main/submissions" if address else "")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
-from leaderboard.render import PAGES, export, list_addresses, render, render_message
+from leaderboard.render import PAGES, export_site, list_addresses, render_message, render_page
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, add_estimators
@@ -80,7 +80,7 @@ def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what
     lines = (site / "quick-v2.csv").read_text().splitlines()
     assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
     app = Site(views, list_addresses(views), live=True)
-    render(app, make_address("board", "quick-v2", protocol="roar"))
+    render_page(app, make_address("board", "quick-v2", protocol="roar"))
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
@@ -95,9 +95,9 @@ def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
-            render(app, make_address(**asked))
+            render_page(app, make_address(**asked))
     assert "&lt;b&gt;" in render_message("<b>", Site({}, live=True)).html
-    html = render(app, make_address("board", "quick-v2", level="0.5")).html
+    html = render_page(app, make_address("board", "quick-v2", level="0.5")).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
     there = {at.page for at in list_addresses(views)}
@@ -135,7 +135,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
         views = read_views(store, tmp_path)
         run = next(iter(views["hostile-v1"].results.results.values())).run
         store.failures.add(run, "<script>window.hurt=1</script>")
-        export(views, site)
+        export_site(views, site)
     found = pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}
     assert drawn <= {"svg", "style", "rect", "text", "tspan", "line", "g", "circle", "path"}
@@ -167,7 +167,7 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
     assert (folder / DEFAULT_FILE).read_bytes() == before
     assert {path.name.partition("-")[0] for path in folder.iterdir()} == {DEFAULT_FILE}  # beside its journal
     with pytest.raises(CallerError, match="cannot write"):
-        export(views, out / "index.html" / "site")
+        export_site(views, out / "index.html" / "site")
     answer = call("leaderboard", "--store", empty, "--export", out)
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
     ResultsStore.open(find_default_url(empty)).close()

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from roarbench.errors import CallerError
 from roarbench.estimators.affine_stem import fold_batchnorm
 from roarbench.models import MODELS, torchvision_models
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.models.checks import find_logits
 from roarbench.models.network_cost import count_network_cost
 from tests.helpers.elsewhere import python, said_by
@@ -21,7 +21,7 @@ from tests.helpers.streamed import seeded
 
 @pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
 def test_weights_are_drawn_as_the_protocol_says(name):
-    for module in build(name, 7, 3, 32, seeded(0)).modules():
+    for module in build_network(name, 7, 3, 32, seeded(0)).modules():
         if isinstance(module, nn.Conv2d):
             expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
             spread = expected / math.sqrt(2 * module.weight.numel())  # standard deviation of a standard deviation
@@ -38,7 +38,7 @@ def test_weights_are_drawn_as_the_protocol_says(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
 def test_large_networks_compute_what_torchvision_does(name, size):
-    ours = build(name, 11, 3, size, seeded(0)).eval()
+    ours = build_network(name, 11, 3, size, seeded(0)).eval()
     nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
     theirs = getattr(torchvision_models.resnet, name)(num_classes=11).eval()
     theirs.load_state_dict(ours.state_dict())
@@ -48,17 +48,17 @@ def test_large_networks_compute_what_torchvision_does(name, size):
 
 def test_a_transformer_has_patches_that_cover_the_image():
     for size in (28, 60):
-        model = build("vit-quick", 7, 3, size, seeded(0))
+        model = build_network("vit-quick", 7, 3, size, seeded(0))
         side = size // model.conv_proj.kernel_size[0]
         assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
     with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
-        build("vit-quick", 7, 3, 31, seeded(0))
+        build_network("vit-quick", 7, 3, 31, seeded(0))
 
 
 PROJECTED = """
 import os, torch
-from roarbench.models.build import build
-model = build("resnet-quick", 3, 3, 224, torch.Generator()).to(memory_format=torch.channels_last)
+from roarbench.models.build import build_network
+model = build_network("resnet-quick", 3, 3, 224, torch.Generator()).to(memory_format=torch.channels_last)
 (layer,) = (module for name, module in model.named_modules() if name == "blocks.0.shortcut.0")
 for training in (True, False):
     layer.train(training).zero_grad()
@@ -80,7 +80,7 @@ def test_a_projection_of_few_channels_of_large_images_learns_and_the_process_liv
 @pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
 def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(precision, memory_format):
     """Maps and trained weights of published suites hang on every bit."""
-    model = build("resnet-quick", 10, 3, 64, seeded(0))
+    model = build_network("resnet-quick", 10, 3, 64, seeded(0))
     images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
 
     def plain(x):
@@ -148,7 +148,7 @@ def build(classes, channels, size):
 )
 def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
     def weights(seed):
-        model = build(name, 2, 3, 32, seeded(seed), source)
+        model = build_network(name, 2, 3, 32, seeded(seed), source)
         return torch.cat([p.flatten() for p in model.parameters() if p.ndim > 1])
 
     before = torch.get_rng_state()
@@ -158,20 +158,20 @@ def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
     torch.rand(1)  # moves the global generator on
     torch.testing.assert_close(at_once, [weights(seed) for seed in range(3)], rtol=0, atol=0)
     assert (at_once[0] != at_once[1]).float().mean() > 0.999
-    parameters = build(name, 2, 3, 32, seeded(0), source).parameters()
+    parameters = build_network(name, 2, 3, 32, seeded(0), source).parameters()
     assert count_network_cost(name, 2, 3, 32, source).parameters == sum(values.numel() for values in parameters)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_traced():
-    model, images = build("net.build@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE).eval(), torch.rand(2, 3, 8, 8)
+    model, images = build_network("net.build@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE).eval(), torch.rand(2, 3, 8, 8)
     expected = model.plain(images)
     for made in (model, copy.deepcopy(model)):
         assert torch.equal(made(images), expected)
         assert torch.equal(find_logits(made, images), expected)
     torch.testing.assert_close(fold_batchnorm(model)(images), expected)  # rounding of batch norms that are folded
     assert next(iter(model.state_dict())) == "conv.weight"
-    program = build("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks
+    program = build_network("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks
     assert program(images).shape == (2, 5)
 
 
@@ -193,7 +193,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
 )
 def test_what_cannot_be_made_is_refused(name, source, channels, said):
     with pytest.raises(CallerError, match=said):
-        build(name, 7, channels, 8, seeded(0), source)
+        build_network(name, 7, channels, 8, seeded(0), source)
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_what_cannot_be_made_is_refused(name, source, channels, said):
     ("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32)]
 )
 def test_operations_are_those_that_torch_counts(name, size):
-    model = build(name, 7, 3, size, torch.Generator()).eval()
+    model = build_network(name, 7, 3, size, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, size, size))
     assert count_network_cost(name, 7, 3, size).flops == counter.get_total_flops()
@@ -280,7 +280,7 @@ def test_attention_costs_the_same_however_it_is_written(name):
 
 def test_transformers_of_others_cost_what_torch_counts():
     """torchvision's Swin takes its projections and products of tokens by functions."""
-    model = build("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
+    model = build_network("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, 32, 32))
     assert count_network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()

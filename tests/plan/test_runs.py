@@ -9,10 +9,10 @@ import pytest
 
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.identity import encode_canonically, hash_value, record
-from roarbench.plan.points import Point, expand_points, select
+from roarbench.identity import encode_canonically, hash_value, make_record
+from roarbench.plan.points import Point, expand_points, select_part_of_suite
 from roarbench.plan.run_keys import build_run, depends_on_reference, list_stored_levels, make_reference
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, run_of
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, read_run_record
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -39,7 +39,7 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
         '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
         '"reference":"4ef","seed":3}'
     )
-    assert encode_canonically(record(DEGRADED)) == text
+    assert encode_canonically(make_record(DEGRADED)) == text
     assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
     # written down once: a key that changes makes every stored row a stranger
     reference = ReferenceSpec("planted", "da7a", "resnet8", "planted@1", 1000)
@@ -52,7 +52,7 @@ def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
     fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
     assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
     for run in (UNTOUCHED, *OTHERS):
-        found = run_of(json.loads(encode_canonically(record(run))))
+        found = read_run_record(json.loads(encode_canonically(make_record(run))))
         assert found == run
         for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
             assert getattr(found.cell, name) is getattr(run.cell, name)
@@ -104,17 +104,17 @@ def test_expand_gives_each_point_once():
 
 @pytest.mark.parametrize(("name", "value", "kind"), [("unit", "patch:8", "Unit"), ("retrain", "x", "ScoredNetwork")])
 def test_a_stored_run_that_this_version_does_not_know_is_one_line(name, value, kind):
-    values = record(DEGRADED)
+    values = make_record(DEGRADED)
     with pytest.raises(CallerError, match=f"^this version cannot read a run: '{value}' is not a valid {kind}; use the"):
-        run_of({**values, "cell": {**values["cell"], name: value}})
+        read_run_record({**values, "cell": {**values["cell"], name: value}})
 
 
 def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_suite_has_or_what_the_store_has():
-    part = select(SMALL, ["ig", "grad"])
+    part = select_part_of_suite(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
     assert {point.cell.estimator for point in expand_points(part)} == {CLEAN, "grad", "ig"}
-    seeds = {block.protocol.name: block.seeds for block in select(SMALL, seeds=4).blocks}
+    seeds = {block.protocol.name: block.seeds for block in select_part_of_suite(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
     assert find_missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_results import collect
-from roarbench.plan.points import describe, expand_points
+from roarbench.analysis.stored_results import collect_results
+from roarbench.plan.points import describe_run, expand_points
 from roarbench.plan.run_keys import build_run, make_reference
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
-from roarbench.report.status import count_status, format_activity, measure_activity, run_states
+from roarbench.report.status import count_status, find_run_states, format_activity, measure_activity
 from roarbench.report.suite_list import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
@@ -38,14 +38,14 @@ def test_each_run_is_in_one_state(store):
     lease(store, [run_of(running).key], Owner.here())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
         store.failures.add(run_of(point), reason)
-    found = collect(SUITE, store, data=DATA)
-    states = run_states(found, store)
+    found = collect_results(SUITE, store, data=DATA)
+    states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
     assert states[running] == ("running", "")
     record = count_status(found, store)
     counts = (record["done"], record["running"], record["failed"], record["missing"])
     assert counts == (2, 1, 1, len(points) - 4)
-    assert record["failures"] == [{"run": describe(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
+    assert record["failures"] == [{"run": describe_run(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
 
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
@@ -73,12 +73,12 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
     )
     store.claim([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.add(run_of(points[8]), "loss nan")
-    suite_results = collect(SUITE, store, data=DATA)
+    suite_results = collect_results(SUITE, store, data=DATA)
     found = count_status(suite_results, store)
     found |= measure_activity(suite_results, store, found["missing"] + found["running"], now)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
-    assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe(points[9]))])
+    assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe_run(points[9]))])
     left = len(points) - len(ends) - 1
     assert found["per_hour"] == pytest.approx(6)  # three rows after the first, in half an hour
     assert found["seconds_left"] == pytest.approx(600 * left)
@@ -88,7 +88,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     results = held().results
     store.add_all(result for point, result in results.items() if point.seed == 0)
-    record = count_status(collect(SUITE, store), store)
+    record = count_status(collect_results(SUITE, store), store)
     for state in ("done", "running", "missing", "failed"):
         assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
     assert record["protocols"]["kar"] == {"done": 8, "running": 0, "missing": 0, "failed": 0}
@@ -96,7 +96,7 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     second = [point for point in results if point.seed == 1 and point.cell.retrain is ROAR.retrain]
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_all(results[point] for point in part)
-        assert count_status(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+        assert count_status(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
 def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_place(call, tmp_path, monkeypatch):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.row_warnings import describe_row_warnings
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import ScoredNetwork, Unit
-from roarbench.plan.points import select
+from roarbench.plan.points import select_part_of_suite
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
@@ -27,7 +27,7 @@ from roarbench.report.claim_table import (
     list_claims,
     list_paper_gains,
 )
-from roarbench.report.replication_table import compare, format_replication, make_replication_record
+from roarbench.report.replication_table import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_board import Kept
@@ -142,7 +142,7 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     first = held()
     again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
     assert not set(first.results) & set(again.results)  # no seed is shared
-    both = compare(first, again, SUITE)
+    both = compare_replication(first, again, SUITE)
     ((_, found),) = both.items()
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
@@ -163,9 +163,9 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
 
 def test_a_part_of_a_replication_is_judged_among_all_rows():
     """With 2 rows fewer the adjusted p of the others would be another."""
-    part = select(SUITE, ("random", "grad"))
+    part = select_part_of_suite(SUITE, ("random", "grad"))
     first, again = held(), held(AGAIN)
-    (found,), (parted,) = (compare(first, again, which).values() for which in (SUITE, part))
+    (found,), (parted,) = (compare_replication(first, again, which).values() for which in (SUITE, part))
     whole = {row.estimator: row for row in found.rows}
     assert parted.rows == (whole["random"], whole["grad"])
 
@@ -254,7 +254,9 @@ def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
     root = Path(__file__).parents[2]
     with ResultsStore.open(find_default_url(tmp_path)) as results:
         import_results(results, root / "studies" / "replication" / "quick-2.parquet")
-        found = compute_validity_panel(collect(read_suite(root / "studies" / "replication" / "quick-2.toml"), results))
+        found = compute_validity_panel(
+            collect_results(read_suite(root / "studies" / "replication" / "quick-2.toml"), results)
+        )
     whole = "\n".join(f"    {line}".rstrip() for line in text(found, 80).splitlines())
     (shown,) = re.findall(
         r"prints among others:\n\n(.+?)\n\n\S", (root / "docs" / "validity.md").read_text("utf-8"), re.S

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from roarbench.errors import SandboxError
-from roarbench.models.build import build
+from roarbench.models.build import build_network
 from roarbench.sandbox import cgroups, launch, preflight, watch
 from roarbench.sandbox import explain as module
 from roarbench.sandbox.explain import Task, derive_image_seeds, explain
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches():
     (part,) = make_task(GRADIENT).parts
-    other = build(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
+    other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
     answer = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
     assert (answer.fault, answer.drew) == (None, False)

@@ -14,9 +14,9 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Place
-from roarbench.stats.resampling import draw
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_spread
-from roarbench.stats.verdicts import Verdict, compare
+from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
@@ -148,7 +148,7 @@ def test_a_row_is_held_against_its_maps_of_other_images():
 
 def judge(scores, protocol=ROAR):
     spread = estimate_spread([scores.differences or scores])
-    return Judge.of(scores, protocol, BOOTSTRAP, spread, draw(scores, BOOTSTRAP, spread))
+    return Judge.of(scores, protocol, BOOTSTRAP, spread, draw_resamples(scores, BOOTSTRAP, spread))
 
 
 @pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, MATCHED)])
@@ -169,7 +169,7 @@ def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(
     assert known >= {"random", "sobel", "bad"} and ("good~untrained" in known) is (protocol is ROAR)
     other = "same" if protocol is ROAR else "idle"
     pair = {("good", other): judging.minus("good", other)}
-    expected = compare(judging.family, [pair])["good", other]
+    expected = judge_comparisons(judging.family, [pair])["good", other]
     assert judging.compare("good", other)._replace(difference=Estimate()) == expected
     assert judging.compare(other, "good") == judging.compare("good", other).reversed
     assert judging.compare("good", "good") is None and judging.compare("good", "nobody") is None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.enums import Order
-from roarbench.stats.bootstrap import Bootstrap, estimate
+from roarbench.stats.bootstrap import Bootstrap, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain, judge_own_network_gains, predict_replication
 
 FEW = Bootstrap(resamples=400)
@@ -79,7 +79,7 @@ def test_network_part_of_the_draws_is_the_jackknife() -> None:
     rest = [[j for j in range(5) if j != i] for i in range(5)]
     without = np.array([slow_gain(kept[np.ix_(some, some)]) for some in rest])
     jackknife = np.sqrt(4 / 5 * ((without - slow_gain(kept)) ** 2).sum())
-    half = estimate(whole.gain, 0.95).high - whole.gain.value
+    half = make_estimate(whole.gain, 0.95).high - whole.gain.value
     assert isclose(half, 2.776 * jackknife, rel_tol=0.04)  # Student's t with 4 degrees of freedom
 
 
@@ -134,7 +134,7 @@ def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted
         one, other = (varied_answers(chance, networks) for _ in range(2))
         gain = compute_own_network_gain(one, Order.MORF, FEW).gain
         again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
-        ranges = [estimate(each, 0.95) for each in (gain, predict_replication(gain))]
+        ranges = [make_estimate(each, 0.95) for each in (gain, predict_replication(gain))]
         inside.append([each.low <= again <= each.high for each in ranges])
     alone, predicted = np.mean(inside, 0)
     assert alone < 0.91

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.stats.board_agreement import compute_agreement
-from roarbench.stats.bootstrap import Estimate, Sample, compute_half_width, compute_quantile, estimate, estimate_share
+from roarbench.stats.bootstrap import (
+    Estimate,
+    Sample,
+    compute_half_width,
+    compute_quantile,
+    estimate_share,
+    make_estimate,
+)
 from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.rank_intervals import (
     compute_place_intervals,
@@ -38,7 +45,7 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
         assert pairs.upper[one, other] and not pairs.upper[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
         assert pairs.halves[one, other] == (half := compute_half_width(difference, 0.9))
-        assert estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
+        assert make_estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
 
 
 def normal_draws(gains, deviation, resamples=2000, seed=0):

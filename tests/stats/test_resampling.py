@@ -11,7 +11,7 @@ from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
 from roarbench.stats.reference_variance import PRIORS, References, split_deviations, weigh_priors
-from roarbench.stats.resampling import draw
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.training_draws import draw_training_noise
 from roarbench.stats.variance_components import Spread, Trainings, estimate_spread
 
@@ -69,7 +69,7 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch
     module.draw_image_counts.cache_clear()
     bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
-    draws = draw(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
+    draws = draw_resamples(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
     for point, answers in bits.items():
         value, found = draws.accuracy(point)
         assert value == pytest.approx(answers.mean(), rel=1e-12)
@@ -84,7 +84,7 @@ def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     resamples, images = 8000, 300
     spread = estimate_spread([board_of(60, 3, images, luck=0.2)]).trainings
     bits = random_bits(99, seeds, images, luck=0.2)
-    draws = draw(Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
+    draws = draw_resamples(Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
     whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
     exact = bits.mean(0).var() / images + (whole - spread.noise) / seeds
     assert np.var(draws.resampled) == pytest.approx(exact, rel=6 * np.sqrt(2 / resamples))
@@ -96,7 +96,7 @@ def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
 def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does():
     """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
     spread = Trainings(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
-    draws = draw(Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, Spread(spread, None))
+    draws = draw_resamples(Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, Spread(spread, None))
     chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
     assert abs(inside(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
 
@@ -106,13 +106,17 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
     some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
     spread, bootstrap = estimate_spread([board]), Bootstrap(4000)
-    whole, part, images = draw(board, bootstrap, spread), draw(some, bootstrap, spread), draw(board, bootstrap, None)
+    whole, part, images = (
+        draw_resamples(board, bootstrap, spread),
+        draw_resamples(some, bootstrap, spread),
+        draw_resamples(board, bootstrap, None),
+    )
     own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
     assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
     np.testing.assert_array_equal(whole.accuracy(("e0", 0.5)).draws, whole.accuracy(("twin", 0.5)).draws)
     for point in some.correct:
         np.testing.assert_array_equal(whole.accuracy(point).draws, part.accuracy(point).draws)
-    assert (whole.resampled != draw(board, Bootstrap(4000, seed=2), spread).resampled).any()
+    assert (whole.resampled != draw_resamples(board, Bootstrap(4000, seed=2), spread).resampled).any()
 
 
 def lucky(references, trainings=None, *, whole=False):
@@ -159,7 +163,7 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
     for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
         assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
         assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
-    repeated = draw(explained(2, 2), MANY, Spread(None, noisy)).replication.accuracy(("e0", 0.9)).draws
+    repeated = draw_resamples(explained(2, 2), MANY, Spread(None, noisy)).replication.accuracy(("e0", 0.9)).draws
     assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 
 

@@ -17,8 +17,8 @@ from roarbench.stats.verdicts import (
     Verdict,
     adjust_by_benjamini_hochberg,
     choose_verdict,
-    compare,
     detect_difference,
+    judge_comparisons,
 )
 
 
@@ -27,7 +27,7 @@ def normal(value, deviation=1.0, resamples=2000, seed=0):
 
 
 def p_values(*samples):
-    return [found.p for found in compare(dict(enumerate(samples))).values()]
+    return [found.p for found in judge_comparisons(dict(enumerate(samples))).values()]
 
 
 def test_p_counts_draws_as_far_from_the_value_as_0_is():
@@ -49,11 +49,11 @@ def test_twelve_standard_errors_are_significant_among_two_hundred_rows_and_a_p_o
     values = [12.0] + [0.0] * 199
     samples = [normal(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
     assert min(p for sample in samples for p in p_values(sample)) > 0.05 / 200  # 2,000 draws of its own cannot say it
-    words = [found.verdict for found in compare(dict(enumerate(samples))).values()]
+    words = [found.verdict for found in judge_comparisons(dict(enumerate(samples))).values()]
     assert words == [Verdict.BETTER] + [Verdict.SAME] * 199
     lone = {0: normal(2.06)}
-    assert compare(lone)[0].verdict is Verdict.BETTER
-    assert compare(dict(enumerate(samples)) | lone)[0].verdict is Verdict.SAME
+    assert judge_comparisons(lone)[0].verdict is Verdict.BETTER
+    assert judge_comparisons(dict(enumerate(samples)) | lone)[0].verdict is Verdict.SAME
 
 
 def test_detectable_is_two_point_eight_standard_errors():

@@ -132,8 +132,8 @@ def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_ot
 
 def test_all_is_on_the_disk_before_the_name_counts(store, tmp_path, monkeypatch):
     steps = []
-    sync, replace = networks.sync, Path.replace
-    monkeypatch.setattr(networks, "sync", lambda path: (steps.append(path.name), sync(path)))
+    sync, replace = networks.flush_to_disk, Path.replace
+    monkeypatch.setattr(networks, "flush_to_disk", lambda path: (steps.append(path.name), sync(path)))
     monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
     save(store)
     assert {"weights.pt", "manifest.json"} < set(steps[: steps.index("replace")])
@@ -177,7 +177,7 @@ def test_a_damaged_training_is_dropped(tmp_path, damage):
 def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch, over):
     """The other one saves, or ends its run, amid a save."""
     one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
-    sync, began = files.sync, []
+    sync, began = files.flush_to_disk, []
 
     def amid(path):
         if not began:
@@ -185,7 +185,7 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch,
             other.remove() if over else other.save(STATE | {"step": 8})
         sync(path)
 
-    monkeypatch.setattr(files, "sync", amid)
+    monkeypatch.setattr(files, "flush_to_disk", amid)
     one.save(STATE)
     torch.testing.assert_close(one.load(), None if over else STATE, rtol=0, atol=0)
     assert [path.name for path in tmp_path.iterdir()] == ([] if over else ["run.pt"])

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.analysis.stored_results import collect
+from roarbench.analysis.stored_results import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
-from roarbench.report.pull_request import comment, prepare, write
+from roarbench.report.pull_request import prepare_file, write_comment, write_file
 from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
@@ -47,7 +47,7 @@ def published(store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
-    found = collect(find_suite("quick-matched@2"), store).results.values()
+    found = collect_results(find_suite("quick-matched@2"), store).results.values()
     keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
     add_file(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
@@ -139,21 +139,21 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(store, published, folder):
-    prepared = prepare(store, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
+    prepared = prepare_file(store, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/2/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
-    write(store, folder, prepared, "A. Author")
+    write_file(store, folder, prepared, "A. Author")
     (new,) = (found for file, found in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
-    told = comment(folder, published)
+    told = write_comment(folder, published)
     assert "| `quick-matched/2/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
-    one = prepare(store, "quick-matched@2", "grad", folder, "A. Author")
-    write(store, folder, one, "A. Author")
-    other = prepare(store, "quick@6", "grad", folder, "A. Author")
+    one = prepare_file(store, "quick-matched@2", "grad", folder, "A. Author")
+    write_file(store, folder, one, "A. Author")
+    other = prepare_file(store, "quick@6", "grad", folder, "A. Author")
     assert other.path == "quick/6/grad.parquet" and other.keys >= one.keys, "suites that share runs have whole files"
     with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, .*, ig, "):
-        prepare(store, "quick-matched@2", "gard", folder, "A. Author")
+        prepare_file(store, "quick-matched@2", "gard", folder, "A. Author")
 
 
 def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(published, tmp_path):
@@ -163,12 +163,12 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
-            prepare(store, *asked)
+            prepare_file(store, *asked)
         found = store.results(store.keys("")).values()
         with store.database.write() as connection:
             connection.execute(imports.delete())
             put_remarks(connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings})
-        assert prepare(store, *asked).text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
+        assert prepare_file(store, *asked).text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
 
 
 def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(published, monkeypatch):

@@ -14,12 +14,12 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
-from roarbench.identity import encode_canonically, record
+from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.points import expand_points
 from roarbench.plan.run_keys import build_run
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions
-from roarbench.store.archived_rows import ForgottenCounts, forget, list_estimator_keys, read_forgotten
+from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_forgotten
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.results_table import list_results
@@ -71,7 +71,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
         note_reproduction(store.database, foreign.run.key, outcome, 3)
         vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
         assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
-    forget(store.database, [foreign.run.key], "not ours")
+    archive_rows(store.database, [foreign.run.key], "not ours")
     (kept,) = read_forgotten(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
     store.add(foreign)
@@ -161,10 +161,10 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     keys = list_estimator_keys(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are being done right now"):
-        forget(store.database, keys, "in haste")
+        archive_rows(store.database, keys, "in haste")
     assert store.failures.history(keys) and store.done(keys) and not read_forgotten(store.database, keys)
     store.release([failed.key], owner)
-    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
+    assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.history(keys) == {}
     assert submissions.find_entered_ids(store.database, "planted", "resnet8") == [
@@ -176,7 +176,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert (nested.run.key, "result") in kept
     whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_row(mine).items()}
     whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
-    assert {"record": encode_canonically(record(result.run)), **result.row} == whole
+    assert {"record": encode_canonically(make_record(result.run)), **result.row} == whole
     assert (failure.run, failure.row["reason"]) == (failed, "died")
     for row in (result, failure):
         assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None

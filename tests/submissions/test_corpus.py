@@ -11,7 +11,7 @@ import pytest
 from roarbench.sandbox import launch
 from roarbench.sandbox.limits import Limits
 from roarbench.submissions import checks
-from roarbench.submissions.checks import validate
+from roarbench.submissions.checks import validate_submission
 from roarbench.submissions.file import Refusal, read_submission
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -45,7 +45,7 @@ def little(monkeypatch):
 def verdict(path):
     """Verdict, and the line that tells it."""
     try:
-        validate(read_submission(path)).text()
+        validate_submission(read_submission(path)).text()
     except Refusal as refusal:
         return refusal.fault.kind, str(refusal)
     return "accepted", ""

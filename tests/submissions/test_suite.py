@@ -110,13 +110,13 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
         asked.append(entry)
         return SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
 
-    monkeypatch.setattr(submitting, "validate", validated)
+    monkeypatch.setattr(submitting, "validate_submission", validated)
     how = submitting.SubmissionMode
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
-        submitting.read_all([*paths, tmp_path / "none.py"])
-    read = submitting.read_all([*paths, paths[0]])
+        submitting.read_submissions([*paths, tmp_path / "none.py"])
+    read = submitting.read_submissions([*paths, paths[0]])
     assert asked == []
-    made = submitting.submit(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
+    made = submitting.store_submissions(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
@@ -167,7 +167,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     monkeypatch.setattr(importance, "explain", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance.time_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
+            importance.make_and_time_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)

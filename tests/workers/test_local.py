@@ -24,7 +24,7 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.store.leases import _start_time
 from roarbench.workers import local, stopping
-from roarbench.workers.job import Job, perform
+from roarbench.workers.job import Job, perform_job
 from roarbench.workers.local import LocalEngine
 from tests.helpers.commands import eventually
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
@@ -71,7 +71,7 @@ def test_each_class_of_error():
         (RuntimeError("shapes do not fit"), RunError, None),
         (ValueError("out of memory, says an estimator"), RunError, None),
     ):
-        value, error, _ = perform(Job("job", raising, (raised,)))
+        value, error, _ = perform_job(Job("job", raising, (raised,)))
         said = f"{type(raised).__name__}: {raised}" if line is None else line
         assert (value, type(error), str(error)) == (None, kind, said)
 
@@ -82,12 +82,12 @@ def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(monkeyp
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch, "ones", asked)
     for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
-        perform(Job("job", raising, (planned,)))
+        perform_job(Job("job", raising, (planned,)))
     assert not asked.called
     dead, full = RuntimeError("an illegal memory access was encountered"), torch.OutOfMemoryError("CUDA out of memory")
     for told, kind in ((dead, MachineError), (full, RunError), (None, RunError)):
         asked.side_effect = told
-        _, error, _ = perform(Job("job", raising, (seen,)))
+        _, error, _ = perform_job(Job("job", raising, (seen,)))
         assert (type(error), str(error)) == (kind, f"RuntimeError: {seen}"), told
     assert asked.call_count == 3
 
@@ -272,8 +272,8 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
 
 ENDED_TWICE = """
 import time
-from roarbench.workers.stopping import asked, defer_stop, end_when_asked
-end_when_asked()
+from roarbench.workers.stopping import asked, defer_stop, end_on_sigterm
+end_on_sigterm()
 with defer_stop():
     print("ready", flush=True)
     while not asked():

@@ -48,7 +48,7 @@ def cluster(ray_folder):
     made.add_node(num_cpus=1)
     made.add_node(num_cpus=1)
     before = signal.getsignal(signal.SIGTERM)
-    assert module.connect(made.address, None) == 2
+    assert module.connect_to_ray(made.address, None) == 2
     assert signal.getsignal(signal.SIGTERM) == before
     yield made
     ray.shutdown()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from roarbench.cli.commands.terminal import err, out, print_report
 from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, declare_option
-from roarbench.cli.suggested_commands import propose
+from roarbench.cli.suggested_commands import propose_command
 
 
 def suites(
@@ -25,11 +25,11 @@ def suites(
             err.print(f"warning: {warning}", soft_wrap=True)
         print_report(format, suite_list.make_suite_record(found), lambda _: suite_list.format_suite(found))
         if format == "text":
-            err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
+            err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
     print_report(format, suite_list.list_suite_records(), lambda found: suite_list.format_suite_list(found, out.width))
     if format == "text":
-        plan = propose("plan", "--suite", "NAME")
+        plan = propose_command("plan", "--suite", "NAME")
         out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
 
 
@@ -52,7 +52,7 @@ def new_suite(
     say = partial(err.print, soft_wrap=True)
     path = write_suite(folder, say, network, partial(tune_recipe, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
-    lines = (propose(command, "--suite", str(path)) for command in ("plan", "run"))
+    lines = (propose_command(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
 
 
@@ -96,8 +96,8 @@ def doctor(
     With --suite, the store keeps which way of training is faster, and `run` takes it.
     """
     from roarbench.api.suite_lookup import load_suite
-    from roarbench.cli.doctor import compare_training_modes, examine, make_findings_table
+    from roarbench.cli.doctor import compare_training_modes, examine_machine, make_findings_table
 
     asked = load_suite(suite, store).plan if suite else None  # before anything is examined
-    found = examine(store) + ([compare_training_modes(asked, store)] if asked else [])
+    found = examine_machine(store) + ([compare_training_modes(asked, store)] if asked else [])
     print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

@@ -11,7 +11,7 @@ import typer
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_groups import WorkOptions
 from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, declare_argument, declare_option, make_command
-from roarbench.cli.suggested_commands import propose
+from roarbench.cli.suggested_commands import propose_command
 from roarbench.errors import CallerError
 from roarbench.text import format_count
 
@@ -47,7 +47,7 @@ def check(folder: Folder, before: Before = None) -> None:
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
     """Print what a pull request is told, in Markdown: its new rows and the boards with them."""
-    from roarbench.report.pull_request import comment as words
+    from roarbench.report.pull_request import write_comment as words
 
     out.print(words(folder, before), soft_wrap=True, markup=False, end="")
 
@@ -64,11 +64,11 @@ def submit(
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
     from roarbench.analysis.results_query import open_results
-    from roarbench.report.pull_request import prepare
-    from roarbench.report.pull_request import write as add
+    from roarbench.report.pull_request import prepare_file
+    from roarbench.report.pull_request import write_file as add
 
     with open_results(store, db, suite=suite) as rows:
-        prepared = prepare(rows, suite, row, folder, about)
+        prepared = prepare_file(rows, suite, row, folder, about)
         if write:
             _git(folder, "switch", "--create", prepared.branch)
             add(rows, folder, prepared, about)
@@ -110,7 +110,7 @@ def import_rankings(
 
     with _open_suite(work, suite) as (place, store):
         found = take(place, store, folder)
-    err.print(f"read: {folder}: {_shipped(found)}; next: {propose('run')}", soft_wrap=True)
+    err.print(f"read: {folder}: {_shipped(found)}; next: {propose_command('run')}", soft_wrap=True)
 
 
 def _shipped(found: list["Rankings"]) -> str:

@@ -19,9 +19,9 @@ from roarbench.cli.option_groups import (
     WorkOptions,
 )
 from roarbench.cli.options import Report, ReportFormat, TableFormat, declare_option
-from roarbench.cli.suggested_commands import add_command, propose
+from roarbench.cli.suggested_commands import add_command, propose_command
 from roarbench.errors import CallerError, Hint, RunError
-from roarbench.files import report_write_errors
+from roarbench.files import convert_write_errors
 from roarbench.plan.selection import add_from_options, select_part
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.protocols.roar import ROAR
@@ -103,9 +103,11 @@ def _add_submissions(
     """Return the part of a suite that was asked for, with submissions once they are accepted, and what these cost."""
     if not submitted.submission:
         return _part(suite, options), None
-    from roarbench.execution.submissions import read_all, submit
+    from roarbench.execution.submissions import read_submissions, store_submissions
 
-    entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
+    entries, pace = store_submissions(
+        read_submissions(submitted.submission), _mode(submitted, suite), results, workspace, console
+    )
     return _part(suite, options, entries), pace
 
 
@@ -114,7 +116,12 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
     from roarbench.analysis.validity import has_checks
 
     doubt = "diagnose" if has_checks(finished.suite_results) else "replicate"
-    lines = [propose("table"), propose(doubt), propose("plot", "-o", picture), propose("status")]
+    lines = [
+        propose_command("table"),
+        propose_command(doubt),
+        propose_command("plot", "-o", picture),
+        propose_command("status"),
+    ]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
         console.print(add_command(line), soft_wrap=True)
@@ -171,13 +178,13 @@ def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | No
     from roarbench.execution.local_workers import count_workers, start_local
 
     if logs:  # before hours of work: a worker without its log does not start
-        with report_write_errors(logs):
+        with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
         return count_workers(work.workers, side), partial(start_local, logs=logs)
-    from roarbench.workers.ray import RayEngine, connect
+    from roarbench.workers.ray import RayEngine, connect_to_ray
 
-    count = connect(place.address, work.workers if place.address else count_workers(work.workers, side))
+    count = connect_to_ray(place.address, work.workers if place.address else count_workers(work.workers, side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -203,7 +210,7 @@ def replicate(
     part = _part(suite, options)
     from roarbench.analysis.results_query import load_suite_results
     from roarbench.report.replication_table import (
-        compare,
+        compare_replication,
         format_replication,
         list_not_compared,
         make_replication_record,
@@ -215,12 +222,12 @@ def replicate(
         part = _run_twice(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
     first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
-    found = compare(first, again, part)
+    found = compare_replication(first, again, part)
     print_report(
         format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
     )
     if others := list_not_compared(found, part):
-        alone = propose("replicate", "--suite", part.called, "--protocol", others[0])
+        alone = propose_command("replicate", "--suite", part.called, "--protocol", others[0])
         err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
     if any(one.opposed for one in found.values() if one):
         raise typer.Exit(1)
@@ -240,7 +247,7 @@ def _run_twice(
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in done):
-        raise RunError(f"runs failed; `{propose('status')}` says which")
+        raise RunError(f"runs failed; `{propose_command('status')}` says which")
     return part
 
 

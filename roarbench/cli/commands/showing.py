@@ -9,7 +9,7 @@ import typer
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_groups import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, declare_argument, declare_option
-from roarbench.cli.suggested_commands import add_command, propose, propose_others
+from roarbench.cli.suggested_commands import add_command, propose_command, propose_others
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
 from roarbench.protocols import SHOWN
@@ -216,7 +216,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     from roarbench.stats.bootstrap import Bootstrap
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
-        alone = propose("claims", carried=())
+        alone = propose_command("claims", carried=())
         answers = f"ROAR or own-network gain, suite '{loaded.name}' has neither"
         raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
     suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
@@ -266,14 +266,14 @@ def leaderboard(
     port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
-    from leaderboard.commands import export_site, serve
+    from leaderboard.commands import export_site, serve_app
     from roarbench.plan.weights import make_weights_title
     from roarbench.store.results import find_default_url
 
     url = db or find_default_url(store)
     selection = data, make_weights_title(reference) if reference and "@" not in reference else reference
     if export is None:
-        serve(url, store, port, selection)
+        serve_app(url, store, port, selection)
         return
     pages = export_site(url, store, export, selection)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)

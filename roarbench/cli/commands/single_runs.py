@@ -5,7 +5,7 @@ from typing import Annotated
 from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_groups import ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, declare_argument, declare_option
-from roarbench.cli.suggested_commands import propose
+from roarbench.cli.suggested_commands import propose_command
 from roarbench.errors import CallerError
 from roarbench.plan.selection import add_from_options, read_estimators
 
@@ -16,42 +16,44 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
     from roarbench.analysis.results_query import load_from_open_store, open_results
-    from roarbench.report.run_list import run_lines, run_records
+    from roarbench.report.run_list import format_runs, list_run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
         suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
         chosen = read_estimators(suite_results.suite, estimators)
-        found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
-    print_report(format, found, run_lines)
+        found = [row for row in list_run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
+    print_report(format, found, format_runs)
 
 
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
     from roarbench.analysis.results_query import load_from_open_store, open_results
-    from roarbench.report.run_list import run_records
+    from roarbench.report.run_list import list_run_records
     from roarbench.text import format_count
 
     with open_results(source.store, source.db, read_only=False) as results:
         suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
         chosen = read_estimators(suite_results.suite, estimators)
-        failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
+        failed = [row for row in list_run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
         due = results.failures.retry(keys, suite_results.data)
     words = (
         f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
     )
-    err.print(f"{words}; `{propose('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True)
+    err.print(
+        f"{words}; `{propose_command('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True
+    )
 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.results_query import find_key, open_results
-    from roarbench.report.run_list import run_record, run_text
+    from roarbench.report.run_list import format_run, make_run_record
 
     with open_results(store, db) as results:
-        found = run_record(results, store, find_key(results, key))
-    print_report(format, found, run_text)
+        found = make_run_record(results, store, find_key(results, key))
+    print_report(format, found, format_run)
 
 
 def archive(
@@ -66,7 +68,7 @@ def archive(
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
     from roarbench.analysis.results_query import open_results
     from roarbench.report.run_list import find_runs
-    from roarbench.store.archived_rows import forget as take_off
+    from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count
 
     with open_results(store, db, read_only=False) as results:

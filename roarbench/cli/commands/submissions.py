@@ -20,7 +20,7 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import propose
+from roarbench.cli.suggested_commands import propose_command
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z
     from roarbench.submissions.file import write_template
 
     path = write_template(name)
-    err.print(f"written: {path}; next: {propose('validate', path)}", soft_wrap=True)
+    err.print(f"written: {path}; next: {propose_command('validate', path)}", soft_wrap=True)
 
 
 def validate(
@@ -46,7 +46,7 @@ def validate(
     try:
         found = check_submission(read_submission(file), err)
         out.print(found.text(drawn=True), soft_wrap=True)
-        command = propose("run", "--suite", found.suite.called, "--submission", file)
+        command = propose_command("run", "--suite", found.suite.called, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
         if not refusal.fault.trace:
@@ -89,7 +89,7 @@ def import_(
 ) -> None:
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
     from roarbench.analysis.results_query import find_dropped, open_results
-    from roarbench.report.import_summary import import_lines
+    from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import import_results
 
@@ -98,7 +98,7 @@ def import_(
         for file in files:
             found = import_results(results, file)
             dropped = find_dropped(found.new | found.known, results, store)
-            for line in import_lines(file, found, dropped):
+            for line in format_import_summary(file, found, dropped):
                 err.print(line, soft_wrap=True)
 
 
