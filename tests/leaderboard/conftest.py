@@ -14,7 +14,7 @@ def _older_suites():
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def quick_folder(tmp_path_factory):
     """Both versions of `quick`, the newer on few images, and a suite that has begun."""
     folder = tmp_path_factory.mktemp("quick")
@@ -24,13 +24,13 @@ def quick_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def views(quick_folder):
     with views_of(quick_folder) as found:
         yield dict(found)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(views, tmp_path_factory):
     """Without pictures for links, a third of its time: test_share.py draws one."""
     folder = tmp_path_factory.mktemp("site")
