@@ -223,7 +223,7 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     asked, own = shown.split("Own-network gain, own")
     (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
     line = next(line for line in own.splitlines() if line.startswith(" grad "))
-    assert " beside 0" in own and line.rstrip().endswith(f" {verdict}") and " Random" in asked
+    assert " vs 0" in own and line.rstrip().endswith(f" {verdict}") and " vs Random" in asked
     parts = make_replication_record(both, results, again)
     assert [*parts] == ["suite", "replication", "roar", "own_network"] and parts["roar"] == parts["own_network"]
     for row in held.rows:
