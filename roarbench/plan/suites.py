@@ -3,6 +3,7 @@
 A published suite never changes: a correction is a new version under the same name.
 """
 
+import re
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -77,6 +78,19 @@ def find_suite(name: str) -> SuiteSpec:
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES.get(name) or versions[name]
+
+
+def copy_suite_file(name: str) -> str:
+    """Return the text of a suite's file as the file of a user's own: under another name, without a version.
+
+    UnknownName where there is none of this name, which may be `NAME@VERSION`.
+    """
+    suite = find_suite(name)
+    newest = SUITES[suite.name].version == suite.version
+    beside = f"{suite.name}/{suite.version}/suite.toml"  # its published rows
+    text = (FOLDER / f"{suite.name}.toml" if newest or not RESULTS else RESULTS / beside).read_text("utf-8")
+    renamed = f'name = "my-{suite.name}"  # your name; the version is a hash of what is computed'
+    return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
 def spell_suite(suite: SuiteSpec) -> str:

@@ -98,6 +98,18 @@ def test_it_is_printed_planned_and_run_by_its_file(call, made, tmp_path):
     assert str(made) not in repr(record(call, "suites", made / "pictures.toml"))
 
 
+def test_a_file_to_begin_with_is_printed(call, tmp_path):
+    (tmp_path / "mine.toml").write_text(call("suites", "show", "planted").out)
+    assert record(call, "suites", tmp_path / "mine.toml")["suite"] == "my-planted"
+    for words, said in (
+        (("show",), "cannot read suites show; write suites NAME, or suites show NAME"),
+        (("quick", "planted"), "cannot read suites quick planted; write suites NAME, or suites show NAME"),
+        (("show", "plantd"), "no suite 'plantd'; did you mean 'planted'"),
+    ):
+        answer = call("suites", *words)
+        assert (answer.code, answer.out, said in answer.err) == (2, "", True)
+
+
 def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_suite_onto_the_board(call, made, tmp_path):
     title, other = read_suite(made / "pictures.toml").called, ("--store", tmp_path / "other")
     store = shutil.copytree(made / "store", tmp_path / "store")

@@ -16,7 +16,8 @@ from roarbench.plan.recipe import Augmentation, Decay, Recipe, compute_image_sid
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.run_keys import list_keys
 from roarbench.plan.selection import select_part
-from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, find_suite
+from roarbench.plan.suite_file import parse_suite
+from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
@@ -191,6 +192,14 @@ def test_every_file_is_short_and_says_what_each_block_asks():
         assert all(line.startswith("[[block]]  # ") for line in blocks), file
         assert blocks or any(line.startswith("# ") for line in lines), file
     assert {file.stem for file in FOLDER.glob("*.toml")} == set(SUITES), "a file has the name of its suite"
+
+
+@pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
+def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_path):
+    """All that runs depend on is the same: name, version and what makes a suite a user's are no part of a run."""
+    mine = parse_suite(copy_suite_file(suite.versioned), tmp_path / "mine.toml")
+    assert (mine.name, mine.own is not None) == (f"my-{suite.name}", True)
+    assert replace(mine, name=suite.name, version=suite.version, own=None) == suite
 
 
 @pytest.mark.slow

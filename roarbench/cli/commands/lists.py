@@ -7,15 +7,27 @@ from typing import Annotated
 from roarbench.cli.commands.terminal import err, out, print_report
 from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, declare_option
 from roarbench.cli.suggested_commands import propose_command
+from roarbench.errors import CallerError
+from roarbench.plan.suites import copy_suite_file
 
 
 def suites(
-    suite: Annotated[str, declare_argument("Show this suite in full.", "[NAME|FILE]", "all")] = "",
+    suite: Annotated[
+        str, declare_argument("Count what this suite asks for; or `show`, to print a file.", "[NAME|FILE|show]", "all")
+    ] = "",
+    name: Annotated[
+        str, declare_argument("After `show`: print this suite's file, to change it: > mine.toml.", "[NAME]", "none")
+    ] = "",
     format: Report = "text",
 ) -> None:
-    """List the suites and their cost, or show one; check a TOML file and try its network."""
+    """List the suites and their cost, or one in full; check a TOML file and try its network; print a suite's file."""
     from roarbench.report import suite_list
 
+    if (suite == "show") != bool(name):
+        raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
+    if name:
+        print(copy_suite_file(name), end="", file=out.file)
+        return
     if suite:
         from roarbench.api.suite_lookup import load_suite
 
