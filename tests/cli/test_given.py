@@ -141,8 +141,8 @@ def test_what_is_no_row_of_a_suite_is_refused():
     assert select_part(quick, ["sobel-released"]).entered == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
         select_part(find_suite("digits"), ["sobel"])
-    with pytest.raises(CallerError, match="suite 'quick' has no 'leak'; it has: random, "):
-        select_part(quick, ["leak"])
+    with pytest.raises(CallerError, match="suite 'quick' has no 'truth'; it has: random, "):
+        select_part(quick, ["truth"])
 
 
 @pytest.mark.slow
