@@ -29,7 +29,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     Nobody reproduced them here, and their table says so.
 
     Args:
-        suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@2`.
+        suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@6`.
         source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
             with the package if None.
 

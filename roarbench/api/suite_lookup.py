@@ -25,7 +25,7 @@ def load_suite(
     """Return a suite; nothing is computed, and nothing is read but its description.
 
     Args:
-        suite: A name, such as `quick-matched` (`quick@1` for an older version); a TOML file; or the name of one's own
+        suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of one's own
             suite whose results the store has.
         store: Folder of images, references, rankings and results; the user's data folder if None.
         db: URL of the database of results; an SQLite file in the store if empty.
