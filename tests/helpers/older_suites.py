@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from roarbench.cli.main import main
 from roarbench.plan.suites import VERSIONS, read_named_suite
 
 OLDER = {
@@ -18,3 +19,8 @@ def older_suites() -> Iterator[None]:
     older = {(suite.name, suite.version): suite for suite in OLDER.values()}
     with patch.dict(VERSIONS, older | VERSIONS, clear=True):
         yield
+
+
+if __name__ == "__main__":
+    with older_suites():
+        main()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import time_board
-from screenshots import CLI, browser, server, settle
+from screenshots import browser, server, settle
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
@@ -241,9 +241,12 @@ def folder(quick_folder, tmp_path_factory):
     return shutil.copytree(quick_folder, tmp_path_factory.mktemp("app") / "store")
 
 
+OLDER_CLI = (sys.executable, "-m", "tests.helpers.older_suites")
+
+
 @pytest.fixture(scope="module")
 def app(folder):
-    with server([*CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
+    with server([*OLDER_CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
         yield address
 
 
