@@ -13,19 +13,16 @@ from functools import partial
 import torch
 from clock import DEVICE, GPU, device_name, seconds
 
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.networks import build_network, count_network_cost
+from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import count_available_gpu_bytes
 from roarbench.enums import PAPER_LEVELS, Unit
-from roarbench.estimators.catalogue import PAPER, find_estimator
+from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps, count_fitting_images
-from roarbench.estimators.estimator import SEED
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators.estimator import NOISE, SEED, Batch
 from roarbench.estimators.noise import make_noisy_copies
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.kernels.bit_planes import Layout
-from roarbench.kernels.device_ranking import rank_to_planes
-from roarbench.kernels.ranking import draw_tie_order
-from roarbench.models.build import build_network
-from roarbench.models.network_cost import count_network_cost
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
@@ -49,7 +46,7 @@ def main() -> None:
         rate = n * count_passes(wanted).forward / took
         flops = rate * FORWARD_AND_BACK * cost.flops
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
-    noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED)) / n
+    noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     some, ties = torch.rand(8, *SHAPE), torch.from_numpy(draw_tie_order(torch.arange(8).numpy(), layout.features))
     rank = seconds(partial(rank_to_planes, some.to(DEVICE), lambda: ties.to(DEVICE), layout)) / 8

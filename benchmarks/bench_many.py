@@ -16,15 +16,15 @@ from functools import lru_cache
 
 import torch
 
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_device, list_gpus
-from roarbench.forecast.measurement import draw_images
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.train import fit
-from roarbench.models.build import build_network
+from roarbench.execution.this_machine import draw_images
+from roarbench.jobs import Job
+from roarbench.local_workers import LocalEngine
 from roarbench.plan.recipes import find_recipe
-from roarbench.workers.job import Job
-from roarbench.workers.local import LocalEngine
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 

@@ -18,14 +18,14 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds
 from torch import Tensor
 
+from roarbench.compute.augment import augment
+from roarbench.compute.bit_planes import Layout, find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Inputs, Normalisation, normalise
+from roarbench.compute.networks import build_network
+from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, Unit
-from roarbench.kernels.augment import augment
-from roarbench.kernels.bit_planes import Layout, find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import fit
-from roarbench.models.build import build_network
 from roarbench.plan.recipes import find_recipe
 
 NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (

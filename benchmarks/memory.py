@@ -23,21 +23,18 @@ import numpy as np
 import torch
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, DatasetRecord, make_own_record
-from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, make_own_record
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.jobs import Job, perform_job
+from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_markdown_table
-from roarbench.workers.job import Job, perform_job
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")

@@ -23,22 +23,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.scoring import count_scored_at_once, predict
+from roarbench.compute.train import fit
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators import engine
-from roarbench.estimators.affine_stem import fold_batchnorm, split_stem
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.inputs import Batch
-from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.kernels.scoring import count_scored_at_once, predict
-from roarbench.kernels.train import fit
-from roarbench.models.build import build_network
+from roarbench.estimators.estimator import Batch
+from roarbench.estimators.network_parts import fold_batchnorm, split_stem
 from roarbench.plan.recipes import find_recipe
 
 _RECIPE = "imagenette64@1"  # shortened

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.workers.job import Job, JobOutcome
-from roarbench.workers.local import LocalEngine
+from roarbench.jobs import Job, JobOutcome
+from roarbench.local_workers import LocalEngine
 
 WORKERS = 2
 ANSWERS = (np.arange(10_000) % 2).astype(np.int8)  # its own value under +, as zeros would be of any sign
@@ -27,7 +27,7 @@ def local(folder: Path) -> AbstractContextManager[Any]:
 
 
 def ray(folder: Path) -> AbstractContextManager[Any]:
-    from roarbench.workers.ray import RayEngine, connect_to_ray
+    from roarbench.ray_workers import RayEngine, connect_to_ray
 
     connect_to_ray("", WORKERS)
     return RayEngine(WORKERS, folder, follow=False)

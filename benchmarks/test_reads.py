@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.compute import streaming
+from roarbench.compute.streaming import StreamedImages
 from roarbench.enums import Unit
-from roarbench.kernels import streaming
-from roarbench.kernels.streaming import StreamedImages
 
 COUNT, SHAPE = 2000, (3, 224, 224)
 INDEX = torch.randperm(COUNT, generator=torch.Generator().manual_seed(0))[: COUNT // 2]

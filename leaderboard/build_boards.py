@@ -7,11 +7,10 @@ from leaderboard.page_text import format_day, make_plain, make_slug
 from leaderboard.records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
-from roarbench.estimators.naming import find_display_name, find_known_estimator
-from roarbench.protocols.roar import ROAR
+from roarbench.estimators.catalogue import find_display_name, find_known_estimator
+from roarbench.plan.protocols import ROAR
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import write_remarks
-from roarbench.report.warning_text import LONGEST, Doubt, list_row_doubts
+from roarbench.report.table_notes import LONGEST, Doubt, list_row_doubts, write_remarks
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
 from roarbench.stats.rank_intervals import Place, find_reversed

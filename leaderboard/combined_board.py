@@ -23,9 +23,8 @@ from leaderboard.records import (
     make_linear_axis,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.naming import find_display_name, find_known_estimator
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.protocols.protocol import Protocol
+from roarbench.estimators.catalogue import count_passes, find_display_name, find_known_estimator
+from roarbench.plan.protocols import Protocol
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
-from roarbench.estimators.naming import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_interval, format_signed

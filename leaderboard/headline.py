@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
-from roarbench.estimators.naming import find_known_estimator
+from roarbench.estimators.catalogue import find_known_estimator
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict

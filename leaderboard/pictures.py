@@ -18,15 +18,15 @@ from PIL import Image
 from leaderboard.page_text import make_slug
 from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
+from roarbench.compute.masks import assign_strata, compute_changes, draw_matching_ties, match_removed
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.enums import TEST_IDS, Order, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
-from roarbench.kernels.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.kernels.matched_masks import assign_strata, compute_changes, draw_matching_ties, match_removed
-from roarbench.protocols.protocol import Protocol
-from roarbench.store.ranking_spec import make_ranking_spec
+from roarbench.plan.protocols import Protocol
+from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.workspace import Workspace
 

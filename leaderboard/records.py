@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from roarbench.protocols.protocol import Protocol
-from roarbench.report.warning_text import Doubt
+from roarbench.plan.protocols import Protocol
+from roarbench.report.table_notes import Doubt
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import Place

@@ -14,8 +14,8 @@ from leaderboard.page_cache import Page
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
 from leaderboard.views import Views
 from roarbench.errors import CallerError
-from roarbench.estimators.naming import find_display_name
-from roarbench.plan.points import describe_run
+from roarbench.estimators.catalogue import find_display_name
+from roarbench.plan.planned_runs import describe_run
 from roarbench.store.provenance import read_code_version
 from roarbench.text import format_count, format_interval, format_place, format_signed, list_some, typeset
 

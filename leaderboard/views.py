@@ -15,26 +15,22 @@ from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from roarbench.analysis.data_versions import list_image_notes
 from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
     collect_all_versions,
     drop_idle_submissions,
+    list_image_notes,
 )
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError
-from roarbench.plan.points import Point
+from roarbench.plan.planned_runs import Point
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS, find_leading_protocols
-from roarbench.protocols import SHOWN
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions, asks_two_questions
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table

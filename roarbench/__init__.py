@@ -10,34 +10,57 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roarbench.api.check import check
-    from roarbench.api.check_table import CheckTable
+    from roarbench.api.check import CheckTable, check
     from roarbench.api.evaluate import evaluate
-    from roarbench.api.functions import write_submission
+    from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
-    from roarbench.api.perturbation_curve import Curve, perturbation_curve
-    from roarbench.api.preprocessing import Preprocessing
-    from roarbench.api.primitives import bootstrap, fill, match_masks, mix_maps, rank, remove
+    from roarbench.api.primitives import Curve, bootstrap, fill, match_masks, mix_maps, perturbation_curve, rank, remove
     from roarbench.api.published_results import load_all_results, load_published_results
-    from roarbench.api.suite_lookup import load_suite
+    from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
-    from roarbench.api.suites import Suite
+    from roarbench.api.suites import Suite, load_suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.check": ("check",),
-    "api.check_table": ("CheckTable",),
-    "api.perturbation_curve": ("Curve", "perturbation_curve"),
+    "api.check": (
+        "CheckTable",
+        "check",
+    ),
     "api.evaluate": ("evaluate",),
-    "api.functions": ("write_submission",),
-    "api.own_network_table": ("OwnNetworkTable", "own_network_gain"),
-    "api.preprocessing": ("Preprocessing",),
-    "api.primitives": ("bootstrap", "mix_maps", "fill", "match_masks", "rank", "remove"),
-    "api.published_results": ("load_all_results", "load_published_results"),
-    "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
-    "api.suite_lookup": ("load_suite",),
-    "api.suites": ("Suite",),
-    "errors": ("CallerError", "RoarbenchError", "RunError"),
+    "api.inputs": ("Preprocessing",),
+    "api.own_network_table": (
+        "OwnNetworkTable",
+        "own_network_gain",
+    ),
+    "api.primitives": (
+        "Curve",
+        "bootstrap",
+        "fill",
+        "match_masks",
+        "mix_maps",
+        "perturbation_curve",
+        "rank",
+        "remove",
+    ),
+    "api.published_results": (
+        "load_all_results",
+        "load_published_results",
+    ),
+    "api.submission_source": ("write_submission",),
+    "api.suite_result": (
+        "Difference",
+        "SuiteResult",
+        "TwoDifferences",
+    ),
+    "api.suites": (
+        "Suite",
+        "load_suite",
+    ),
+    "errors": (
+        "CallerError",
+        "RoarbenchError",
+        "RunError",
+    ),
 }
 __all__ = [
     "CallerError",

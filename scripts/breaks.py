@@ -1,7 +1,7 @@
 """Breaks the source on purpose, one fault at a time, and says whether the tests find it.
 
     python scripts/breaks.py
-    python scripts/breaks.py --room kernels --room store
+    python scripts/breaks.py --room compute --room store
     python scripts/breaks.py --only ranking-morf-and-lerf-swapped
 
 The faults are in tests/breaks/*.toml, one file per room: where, which text is replaced by which, and the narrowest

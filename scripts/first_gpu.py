@@ -25,13 +25,13 @@ from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
 from roarbench.cli.doctor import compare_training_modes
+from roarbench.compute.inputs import Inputs, Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.train import Training, use_training_kernels
 from roarbench.enums import Unit
-from roarbench.forecast.measurement import draw_images
-from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import Training, use_training_kernels
-from roarbench.models.build import build_network
-from roarbench.plan.recipe import Recipe
+from roarbench.execution.this_machine import draw_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.text import format_duration

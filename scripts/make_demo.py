@@ -14,9 +14,9 @@ from pathlib import Path
 from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.views import read_views
 from roarbench.store import schema
-from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.submissions import Kind, put_remarks
 from roarbench.store.workspace import Workspace
 
 

@@ -29,12 +29,11 @@ from leaderboard import page_cache
 from roarbench.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
-from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import Point, build_run, expand_points
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols.roar import ROAR
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers

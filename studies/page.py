@@ -8,8 +8,8 @@ from pathlib import Path
 from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, find_default_url

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.forecast.plan import make_plan
-from roarbench.forecast.workload import count_work
-from roarbench.plan.points import expand_points
+from roarbench.execution.forecast import make_plan
+from roarbench.execution.workload import count_work
+from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_bytes, format_duration

@@ -8,10 +8,10 @@ import pytest
 import torch
 from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, training, try_step, write_report
 
+from roarbench.compute.streaming import StreamedImages
 from roarbench.enums import Unit
-from roarbench.forecast.measurement import draw_images
-from roarbench.forecast.rates import GPU, assume_rates
-from roarbench.kernels.streaming import StreamedImages
+from roarbench.execution.this_machine import draw_images
+from roarbench.execution.workload import GPU, assume_rates
 from roarbench.plan.suites import find_suite
 
 

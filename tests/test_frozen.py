@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.networks import build_network
 from roarbench.identity import hash_value, make_record
-from roarbench.models import MODELS
-from roarbench.models.build import build_network
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suites import VERSIONS
 

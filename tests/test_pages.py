@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.protocols import SHOWN
+from roarbench.plan.protocols import SHOWN
 from roarbench.text import format_bytes, format_interval, format_markdown_table
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import roarbench
 from roarbench.cli.main import app
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
-from roarbench.protocols import SHOWN
+from roarbench.plan.protocols import SHOWN
 from roarbench.store.submissions import Origin
 
 PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")

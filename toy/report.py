@@ -3,8 +3,7 @@
 import json
 from dataclasses import asdict
 
-from roarbench.report.figure_panel import Curve
-from roarbench.report.figures import Axis, Chart
+from roarbench.report.figures import Axis, Chart, Curve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # characters

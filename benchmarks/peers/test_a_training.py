@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
+from roarbench.compute.augment import find_largest_shift
+from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import count_removed, draw_tie_order, sort_keys
+from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
+from roarbench.compute.train import fit, group_by_weight_decay
 from roarbench.enums import Order, Unit
-from roarbench.kernels.augment import find_largest_shift
-from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import count_removed, draw_tie_order, sort_keys
-from roarbench.kernels.train import fit, group_by_weight_decay
-from roarbench.models.build import build_network
-from roarbench.plan.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.plan.recipes import find_recipe
 
 IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9

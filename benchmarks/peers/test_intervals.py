@@ -10,7 +10,7 @@ from peers.beside import Beside, Figure
 from scipy.stats import bootstrap, false_discovery_control
 
 from roarbench.enums import PAPER_LEVELS
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_board

@@ -16,17 +16,14 @@ from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Salien
 from peers.beside import Beside, Figure, taken
 from torch import Tensor, nn
 
+from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.devices import can_use_bf16
 from roarbench.enums import Precision
-from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.catalogue import PAPER, find_estimator
+from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
-from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
+from roarbench.estimators.network_parts import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise import draw_normal_noise
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build_network
-from roarbench.models.network_cost import count_network_cost
 from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]

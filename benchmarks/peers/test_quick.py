@@ -21,14 +21,14 @@ from peers.test_maps import BLACK, BY_CAPTUM, batch, captum, network
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from roarbench.estimators.affine_stem import fold_batchnorm
+from roarbench.compute.bit_planes import Layout, encode
+from roarbench.compute.ranking import draw_tie_order, sort_keys
+from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
-from roarbench.forecast.workload import Work, count_work
-from roarbench.kernels.bit_planes import Layout, encode
-from roarbench.kernels.ranking import draw_tie_order, sort_keys
-from roarbench.kernels.scoring import count_scored_at_once, predict
-from roarbench.plan.points import expand_points
+from roarbench.estimators.network_parts import fold_batchnorm
+from roarbench.execution.workload import Work, count_work
+from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suite_file import read_suite
 
 ROOT = Path(__file__).parents[2]

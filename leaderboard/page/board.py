@@ -13,11 +13,8 @@ from leaderboard.records import BoardRecord
 from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_leading_protocols
-from roarbench.protocols import SHOWN
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import format_csv, format_json
 from roarbench.text import format_place

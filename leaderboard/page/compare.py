@@ -9,7 +9,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRow
 from leaderboard.views import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.plan.protocols import MASK_ONLY
 
 _PAIRS = 3  # on a static page; a running program compares any two rows
 _EACH = 2  # images that speak for each row

@@ -14,10 +14,14 @@ from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, make_plain
 from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
+from roarbench.estimators.catalogue import (
+    count_passes,
+    describe_control_inputs,
+    find_display_name,
+    find_known_estimator,
+)
 from roarbench.estimators.ids import TRUSTED
-from roarbench.estimators.naming import describe_control_inputs, find_display_name, find_known_estimator
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import ROAR
 from roarbench.report.estimator_profile import make_profile, make_run_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison

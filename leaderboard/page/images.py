@@ -7,7 +7,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
 from roarbench.analysis.shown_images import ImageAnswers, count_correct_networks, find_pictured_protocol
-from roarbench.estimators.naming import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 from roarbench.text import format_count
 
 _PAGE = 16  # rows that a static page can show; a running program has all

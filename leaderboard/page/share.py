@@ -7,8 +7,8 @@ from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.page_text import REPOSITORY, make_plain
 from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
+from roarbench.estimators.catalogue import find_known_estimator
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.naming import find_known_estimator
 from roarbench.plan.suites import VERSIONS
 from roarbench.report.estimator_profile import make_profile
 from roarbench.submissions.file import TEMPLATE

@@ -12,7 +12,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
-from roarbench.estimators.naming import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 
 _SHOWN = 8  # columns of a kind; the others are under "more"
 

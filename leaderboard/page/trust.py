@@ -10,11 +10,9 @@ from typing import Any
 from leaderboard.links import Address, Site
 from leaderboard.page_text import make_plain
 from leaderboard.views import SuiteView, Views
-from roarbench.plan.points import expand_points
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from roarbench.report.claim_table import list_claims
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FEWEST_NETWORKS, Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
-from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.compute_board import Kept, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
-from roarbench.stats.own_network_board import Kept, compute_own_network_board
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.run_result import RunResult
 

@@ -5,28 +5,27 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.consistency import Dropped
-from roarbench.analysis.data_versions import list_image_notes
+from roarbench.analysis.checks import Dropped
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
     collect_all_versions,
     collect_results,
     drop_idle_submissions,
+    list_image_notes,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, EmptyStore, Hint
+from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_missing_file_error
 from roarbench.identity import make_record
-from roarbench.plan.explained_networks import set_explained_networks
-from roarbench.plan.points import Point
-from roarbench.plan.run_keys import list_keys
+from roarbench.plan.planned_runs import Point, list_keys
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.selection import set_explained_networks
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import set_explained_weights
+from roarbench.plan.suites import SUITES, find_suite, set_explained_weights
 from roarbench.store.archived_rows import find_keys
 from roarbench.store.image_sources import ImageNote, hash_source
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import list_suites
+from roarbench.store.stored_suites import list_suites, read_suites
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
@@ -42,6 +41,50 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         return ResultsStore.open(db or find_default_url(store), read_only=read_only)
     except EmptyStore as error:
         raise EmptyStore(str(error), "--suite", suite) from None
+
+
+def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
+    """Return the suite of a name, a TOML file or a store, as far as it is known without its network.
+
+    Of one's own suite `NAME@VERSION` is a version, and NAME alone the newest in the store.
+
+    Raises:
+        CallerError: There is no such suite, or the file describes none.
+    """
+    if name.endswith(".toml"):
+        from roarbench.plan.custom_suite import drop_estimators
+        from roarbench.plan.suite_file import read_suite
+
+        plan = read_suite(Path(name))
+        known = [kept for kept in _find_kept(store, db) if kept.called == plan.called]
+        return drop_estimators(plan, known[0].left_out) if known else plan
+    try:
+        return find_suite(name)
+    except UnknownName:
+        kept = _find_kept(store, db)
+        if found := [plan for plan in kept if name in (plan.called, plan.name)]:
+            return found[-1]
+        if (path := Path(name)).suffix or path.name != name:
+            raise _no_suite_file(path) from None
+        if kept:
+            raise UnknownName("suite", name, [*SUITES, *(plan.called for plan in kept)], "suites") from None
+        raise
+
+
+def _no_suite_file(path: Path) -> CallerError:
+    if path.exists():
+        return CallerError(f"'{path}' is no suite; a file that describes one ends in .toml (`roarbench new-suite`)")
+    return make_missing_file_error(
+        path, ".toml", "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
+    )
+
+
+def _find_kept(store: Path, db: str) -> list[SuiteSpec]:
+    try:
+        with open_results(store, db) as results:
+            return read_suites(results.database)
+    except EmptyStore:
+        return []
 
 
 class ResultsQuery(NamedTuple):

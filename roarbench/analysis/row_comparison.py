@@ -7,7 +7,7 @@ import numpy as np
 from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
-from roarbench.protocols.protocol import Protocol
+from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Estimate, make_estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.sampled_gains import Drawn

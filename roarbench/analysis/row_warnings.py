@@ -10,9 +10,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
+from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample, estimate_share
 from roarbench.text import capitalize, format_interval

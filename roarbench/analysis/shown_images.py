@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from roarbench.analysis.own_network_results import load_own_and_other_answers
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.estimators.naming import find_known_estimator
+from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.plan.protocols import OWN_NETWORK, Protocol
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
 from roarbench.stats.curves import Bits
 
 IMAGES = 24

@@ -9,10 +9,7 @@ from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_drawn_board

@@ -15,8 +15,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import make_twin_id
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate

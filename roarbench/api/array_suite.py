@@ -26,13 +26,13 @@ from roarbench.api.inputs import (
 )
 from roarbench.api.network_source import add_two_class_function, write_network_source
 from roarbench.api.removal import set_evaluation_mode
-from roarbench.api.suite_tuning import UNTRIED
+from roarbench.compute.external_networks import add_second_logit, read_logits
+from roarbench.compute.network_checks import check_network, check_rebuilt, find_logits
+from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
-from roarbench.files import convert_write_errors, write_whole
-from roarbench.models.build import build_network
-from roarbench.models.checks import check_network, check_rebuilt, find_logits
-from roarbench.models.outputs import add_second_logit, read_logits
+from roarbench.execution.network_trials import tune_recipe
+from roarbench.files import convert_write_errors, lock_file, write_whole
 from roarbench.plan.new_suite import BASE, write_recipe_lines
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
@@ -43,6 +43,7 @@ _FEW = 4  # images that a network is checked on
 _CUT = 1e-3  # share of the values of test images that may lie beyond those of the training images
 _TRIED = 512  # test images whose predictions are compared before and after they are kept in steps
 _CHANGED = 0.01  # share of them that may change without a word
+UNTRIED = "# peak not tried yet"  # last line of such a suite's file
 
 
 class Given(NamedTuple):
@@ -272,3 +273,18 @@ def _png(image: NDArray[np.uint8]) -> bytes:
     encoded = io.BytesIO()
     Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(encoded, "PNG")
     return encoded.getvalue()
+
+
+def tune_once(path: Path, say: Callable[[str], object]) -> bool:
+    """Write a peak that trains the network into the file of a suite from arrays; False where there is no need."""
+    if not _is_untried(path):
+        return False
+    with lock_file(path.with_suffix(".lock")):
+        if _is_untried(path):  # no other process was faster
+            text = tune_recipe(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
+            write_whole(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))
+    return True
+
+
+def _is_untried(path: Path) -> bool:
+    return path.is_file() and path.read_text("utf-8").endswith(f"{UNTRIED}\n")

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from roarbench.api.inputs import to_array
-from roarbench.api.source_text import Written, is_installed
+from roarbench.api.submission_source import Written, is_installed
+from roarbench.compute.external_networks import TWO_CLASSES
 from roarbench.errors import CallerError
-from roarbench.models.outputs import TWO_CLASSES
 from roarbench.text import fit_on_one_line
 
 _RESET = ("reset_parameters", "_reset_parameters")
@@ -105,7 +105,7 @@ def write_network_source(model: nn.Module) -> str:
 def add_two_class_function(source: str, function: str, column: bool) -> tuple[str, str]:
     """Return a network's file with a function that makes two logits of its one, and the name of that function.
 
-    Its weights are those of `models.outputs.with_two_classes`; `column` says that the logit has an axis of its own.
+    Its weights are those of `external_networks.add_second_logit`; `column` says that the logit has an axis of its own.
     """
     steps = "" if column else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
     added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)

@@ -1,7 +1,10 @@
 """Own-network gain of any maps of any networks: nothing is trained, nothing is stored."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.explainers import Explained, Explainers, read_explainers
-from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import read_images
 from roarbench.api.removal import (
     Removal,
@@ -22,9 +24,9 @@ from roarbench.api.removal import (
     set_evaluation_mode,
     split_into_batches,
 )
+from roarbench.compute.degrade import degrade
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
-from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, judge_own_network_gains
 from roarbench.stats.own_network_gain import compute_own_network_gain as gain_of
@@ -32,6 +34,51 @@ from roarbench.text import format_interval
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
+
+
+class GainTable(ABC):
+    """Gains of several estimators with their intervals."""
+
+    @abstractmethod
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """Return one row for each estimator."""
+
+    @property
+    @abstractmethod
+    def caption(self) -> str:
+        """Say what was measured, and what the intervals cover."""
+
+    @abstractmethod
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the rows of the table as text, headings first."""
+
+    @abstractmethod
+    def bars(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return gains by the label of their panel and by estimator."""
+
+    def __repr__(self) -> str:
+        cells = self.cells()
+        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, wide)).rstrip() for row in cells)
+        return "\n".join([*lines, self.caption])
+
+    def _repr_html_(self) -> str:
+        import pandas
+
+        heads, *rows = self.cells()
+        text = escape(self.caption).replace("\n", "<br>")
+        return f"{pandas.DataFrame(rows, columns=heads).to_html(index=False)}<p>{text}</p>"
+
+    def plot(self, file: str | Path | None = None) -> "Figure":
+        """Draw the gains with their intervals; also into a file, PNG, SVG or PDF by its ending."""
+        from roarbench.report.charts import draw_gains
+        from roarbench.report.figures import save_figure
+
+        figure = draw_gains(self.bars())
+        if file is not None:
+            save_figure(figure, Path(file))
+        return figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)

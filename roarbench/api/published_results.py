@@ -12,8 +12,8 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
+from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suites import RESULTS, find_suite
-from roarbench.protocols import SHOWN
 from roarbench.store.published_folder import fetch_files, read_index
 from roarbench.store.transfer import import_results
 

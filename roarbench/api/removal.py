@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
+from roarbench.compute import ranking
+from roarbench.compute.degrade import degrade, fill_features
+from roarbench.compute.external_networks import add_second_logit, read_logits, return_logits_alone
+from roarbench.compute.network_checks import check_network
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
-from roarbench.kernels import ranking
-from roarbench.kernels.degrade import degrade
-from roarbench.kernels.fill import fill_features
-from roarbench.models.checks import check_network
-from roarbench.models.outputs import add_second_logit, read_logits, return_logits_alone
 
 _PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
 _FEW = 4  # images that a network is checked on

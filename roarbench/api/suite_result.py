@@ -111,24 +111,22 @@ class SuiteResult:
     def __repr__(self) -> str:
         from rich.console import Console
 
-        from roarbench.report import combined_table_formats
+        from roarbench.report import combined_table
         from roarbench.report.table_formats import format_text
 
         table = self.table()
-        shown = (
-            combined_table_formats.format_text(table) if isinstance(table, TwoQuestions) else format_text(table, _WIDTH)
-        )
+        shown = combined_table.format_text(table) if isinstance(table, TwoQuestions) else format_text(table, _WIDTH)
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
             console.print(shown, crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
-        from roarbench.report import combined_table_formats
+        from roarbench.report import combined_table
         from roarbench.report.table_formats import format_html
 
         table, image = self.table(), BytesIO()
-        text = combined_table_formats.format_html(table) if isinstance(table, TwoQuestions) else format_html(table)
+        text = combined_table.format_html(table) if isinstance(table, TwoQuestions) else format_html(table)
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
@@ -160,7 +158,7 @@ class SuiteResult:
         """
         import pandas
 
-        from roarbench.report.combined_table_formats import flatten_rows, list_values_of_both
+        from roarbench.report.combined_table import flatten_rows, list_values_of_both
         from roarbench.report.table_values import list_flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
@@ -214,9 +212,8 @@ class SuiteResult:
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
         """
-        from roarbench.report.curve_chart import make_chart
+        from roarbench.report.charts import draw_gains, make_chart
         from roarbench.report.figures import make_figure, save_figure
-        from roarbench.report.gain_bars import draw_gains
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
         if not (protocol or unit or published) and asks_two_questions(self.stored.suite):

@@ -1,4 +1,4 @@
-"""A suite in Python: its plan, where its results lie, its images, and the networks that it explains."""
+"""Suites in Python, by name, TOML file or store: plan, place of results, images, and networks that are explained."""
 
 import os
 from collections.abc import Sequence
@@ -11,10 +11,15 @@ from platformdirs import user_data_path
 
 from roarbench.enums import FILL_WORDS, Split, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.controls import describe_missing_controls
-from roarbench.plan.explained_networks import set_explained_networks
-from roarbench.plan.selection import add_from_options, read_estimators, set_fill_and_unit
+from roarbench.plan.selection import (
+    add_from_options,
+    find_unit,
+    read_estimators,
+    set_explained_networks,
+    set_fill_and_unit,
+)
 from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite import describe_missing_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,8 +144,8 @@ class Suite:
         Raises:
             CallerError: These do not fit together.
         """
+        from roarbench.analysis.results_query import find_plan
         from roarbench.api.array_suite import write_arrays
-        from roarbench.api.suite_lookup import find_plan
 
         root, said = find_default_store() if store is None else Path(store), make_console()
         asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
@@ -190,8 +195,8 @@ class Suite:
         """Return the plan as it can be run, and warnings of its network."""
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
-        from roarbench.execution.network_check import drop_inapplicable_estimators
-        from roarbench.store.trusted_files import check_network, trust_network
+        from roarbench.execution.network_trials import drop_inapplicable_estimators
+        from roarbench.store.stored_suites import check_network, trust_network
 
         if self.named.endswith(".toml"):
             trust_network(self.plan)
@@ -202,8 +207,8 @@ class Suite:
 
     def tune(self, protocol: str, said: "Console") -> None:
         """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""
-        from roarbench.api.suite_lookup import find_plan
-        from roarbench.api.suite_tuning import tune_once
+        from roarbench.analysis.results_query import find_plan
+        from roarbench.api.array_suite import tune_once
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
@@ -214,8 +219,8 @@ class Suite:
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""
-        from roarbench.execution.local_workers import count_workers
         from roarbench.execution.run_suite import Request
+        from roarbench.execution.this_machine import count_workers
 
         return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 
@@ -295,7 +300,7 @@ class Suite:
         """Return images of a split, normalised as the references want them: given weights are read first."""
         import torch
 
-        from roarbench.kernels.inputs import normalise
+        from roarbench.compute.inputs import normalise
 
         said = make_console()
         with self.opened(said) as results:
@@ -320,3 +325,43 @@ def make_console(quiet: bool = False) -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, quiet=quiet)
+
+
+def load_suite(
+    suite: str | Path,
+    store: str | Path | None = None,
+    *,
+    db: str = "",
+    data: str | Path | None = None,
+    limit: int | None = None,
+    reference: str | Sequence[str] = (),
+    trust_network: str = "",
+    fill: str = "",
+    unit: str | None = None,
+) -> Suite:
+    """Return a suite; nothing is computed, and nothing is read but its description.
+
+    Args:
+        suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of one's own
+            suite whose results the store has.
+        store: Folder of images, references, rankings and results; the user's data folder if None.
+        db: URL of the database of results; an SQLite file in the store if empty.
+        data: Folder to read the images from, in the hub's layout.
+        limit: Images of each split; all if None.
+        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; several are
+            several references.
+        trust_network: SHA-256 of the file of a network that came with imported results, to run it.
+        fill: What replaces a removed feature, in place of the suite's own fills: `linear` is ROAD's, `black` is 0.
+        unit: What one feature is, in place of the suite's own units: `scalar`, `pixel` …
+
+    Raises:
+        CallerError: There is no such suite, or the file describes none.
+    """
+    from roarbench.analysis.results_query import find_plan
+
+    folder = find_default_store() if store is None else Path(store)
+    weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
+    named, images = str(suite), None if data is None else Path(data)
+    feature = find_unit(unit) if unit else None
+    plan = set_fill_and_unit(find_plan(named, folder, db), fill, feature)
+    return Suite(plan, folder, db, images, limit, weights, named, trust_network, fill, feature)

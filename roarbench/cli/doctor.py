@@ -16,17 +16,17 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.datasets.hub import HUB_TIMEOUT
+from roarbench.datasets.locations import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.forecast.training_modes import describe_training_modes, measure_training_modes
+from roarbench.execution.this_machine import describe_training_modes, measure_training_modes
 from roarbench.plan.suite import SuiteSpec
-from roarbench.sandbox.cgroups import find_parent_group
-from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import count_cores, read_package_version
 from roarbench.store.training_modes import explain_compiling, note_training_modes
 from roarbench.store.workspace import Workspace
+from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.watch import find_parent_group
 from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up

@@ -18,44 +18,37 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
-from roarbench.cli.commands.terminal import check_width, drop_output, keep_output, prepare_output
-from roarbench.cli.options import make_command
+from roarbench.cli import lists, publish, run, runs, show, submissions
+from roarbench.cli.options import app, make_command
 from roarbench.cli.suggested_commands import add_command, find_program_name, list_options
+from roarbench.cli.terminal import check_width, drop_output, keep_output, prepare_output
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.logs import format_json_line
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suites import SUITES
-from roarbench.protocols import PROTOCOLS
 from roarbench.text import fit_on_one_line
-from roarbench.workers.logs import format_json_line
 
-app = typer.Typer(
-    name="roarbench",
-    help="Test feature-importance estimators: remove what they call important, retrain, measure.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+__all__ = ["app", "main"]
 _TABLE = (  # in the order of the help, each with an example
     (
         "run",
-        running.run,
+        run.run,
         "`roarbench run --suite quick --estimators grad,sgsq-grad`; the paper's figure: "
         "`roarbench run --suite quick-roar`",
     ),
-    ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
-    ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
-    ("status", showing.status, "`roarbench status --suite quick --format json`"),
-    ("retry", single_runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
-    ("list-runs", single_runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
-    ("run-info", single_runs.run_info, "`roarbench run-info 1a2b3c4d`"),
-    ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
-    ("compare", showing.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
-    ("diagnose", showing.diagnose, "`roarbench diagnose --suite quick`"),
-    ("plot", showing.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
-    ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),
-    ("claims", showing.claims, "`roarbench claims --suite quick`"),
+    ("plan", run.plan, "`roarbench plan --suite imagenette64`"),
+    ("replicate", run.replicate, "`roarbench replicate --suite quick`"),
+    ("status", show.status, "`roarbench status --suite quick --format json`"),
+    ("retry", runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
+    ("list-runs", runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
+    ("run-info", runs.run_info, "`roarbench run-info 1a2b3c4d`"),
+    ("table", show.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
+    ("compare", show.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
+    ("diagnose", show.diagnose, "`roarbench diagnose --suite quick`"),
+    ("plot", show.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
+    ("report", show.report, "`roarbench report --suite quick-matched -o report.html`"),
+    ("claims", show.claims, "`roarbench claims --suite quick`"),
     ("toy", lists.toy, "`roarbench toy -o toy.png`"),
     ("suites", lists.suites, "`roarbench suites`"),
     ("new-suite", lists.new_suite, "`roarbench new-suite photos`"),
@@ -63,18 +56,18 @@ _TABLE = (  # in the order of the help, each with an example
     ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
     ("new-submission", submissions.new_submission, "`roarbench new-submission my-estimator`"),
     ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
-    ("archive", single_runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
+    ("archive", runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions.export_, "`roarbench export results.parquet`"),
     ("import", submissions.import_, "`roarbench import results.parquet`"),
     (
         "submit",
-        publishing.submit,
+        publish.submit,
         "`roarbench submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab`",
     ),
     ("doctor", lists.doctor, "`roarbench doctor`"),
     (
         "leaderboard",
-        showing.leaderboard,
+        show.leaderboard,
         "`roarbench leaderboard --store store` or `roarbench leaderboard --export site`",
     ),
 )
@@ -82,8 +75,8 @@ for _name, _command, _example in _TABLE:
     app.command(_name, epilog=f"Example: {_example}")(keep_output()(make_command(_command)))
 
 
-app.add_typer(publishing.results, name="results")
-app.add_typer(publishing.rankings, name="rankings")
+app.add_typer(publish.results, name="results")
+app.add_typer(publish.rankings, name="rankings")
 
 
 def _tell_version(asked: bool) -> None:

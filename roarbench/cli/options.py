@@ -1,19 +1,35 @@
-"""Options that several commands or records share, and the decorator that makes commands of records."""
+"""Options that several commands share, alone and as records, and the decorator that makes commands of records."""
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from roarbench.api.suites import find_default_store
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.enums import FILLS, Unit
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS, split_names
+from roarbench.plan.protocols import PROTOCOLS, SHOWN
+from roarbench.plan.suite import REFERENCE_SEED
 from roarbench.plan.suites import SUITES
+
+if TYPE_CHECKING:
+    from roarbench.api.suites import Suite
+
+app = typer.Typer(  # whose commands `main` adds
+    name="roarbench",
+    help="Test feature-importance estimators: remove what they call important, retrain, measure.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+_MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
 
 
 def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
@@ -39,7 +55,6 @@ def declare_argument(help: str, metavar: str = "", shown: str = "") -> Any:
 STORE = find_default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
-
 TableFormat = Literal["text", "json", "csv", "markdown", "latex"]
 ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option()]
@@ -114,3 +129,148 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
+
+
+@dataclass(frozen=True)
+class SuiteOptions:
+    """Options that say what is run: a suite, or a part of it."""
+
+    suite: SuiteName
+    estimators: Annotated[
+        list[str] | None,
+        declare_option(
+            "Only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
+            "A,B",
+            "all",
+            autocompletion=complete_estimators,
+        ),
+    ] = None
+    protocol: Annotated[
+        str, declare_option("Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS])
+    ] = ""
+    seeds: Annotated[
+        int | None, declare_option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
+    ] = None
+
+
+class _Source:
+    """What both kinds of options have that name a suite's images and references."""
+
+    def load(self, suite: str) -> "Suite":
+        """Return the suite of this name, with its store, its images and its references."""
+        from roarbench.api.suites import load_suite
+
+        asked = {name: value for name, value in vars(self).items() if name != "workers"}
+        return load_suite(suite, **asked | {"data": asked["data"] or None, "reference": asked["reference"] or ()})
+
+
+@dataclass(frozen=True)
+class WorkOptions(_Source):
+    """Options that say with what it is run: processes, store, images and the explained weights."""
+
+    workers: Workers = None
+    store: StoreDir = STORE
+    db: Db = ""
+    data: Data = None
+    limit: Limit = None
+    reference: Annotated[
+        list[str] | None,
+        declare_option(
+            "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
+            "FILE|NAME",
+            "trained by the suite's recipe",
+        ),
+    ] = None
+    trust_network: TrustNetwork = ""
+    fill: Fill = ""
+    unit: UnitName = None
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Options that say which machines do the work."""
+
+    engine: Annotated[
+        Literal["local", "ray"],
+        declare_option("Work in processes on this machine, or on a Ray cluster."),
+    ] = "local"
+    address: Annotated[
+        str,
+        declare_option(
+            "Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine"
+        ),
+    ] = ""
+    compile: Annotated[
+        bool,
+        declare_option("Compile the networks that GPUs train, also where `doctor --suite` did not find that it pays."),
+    ] = False
+    check_files: Annotated[
+        bool,
+        declare_option(
+            "Read large files whole before the work, also those that were read whole once, and compare them."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.address and self.engine != "ray":
+            raise CallerError("--address says which Ray cluster does the work; add --engine ray")
+
+
+@dataclass(frozen=True)
+class SubmissionOptions:
+    """Submitted estimators, and how their maps are made."""
+
+    submission: Annotated[
+        list[Path] | None,
+        declare_option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
+    ] = None
+    trust: Trust = False
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        declare_option("Device for submissions' maps; their rows record it.", flags="--submission-device"),
+    ] = "cpu"
+
+    def __post_init__(self) -> None:
+        if not self.submission and (self.trust or self.device != "cpu"):
+            raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+
+
+@dataclass(frozen=True)
+class ResultsOptions(_Source):
+    """Options that say which results are shown: those of a store, on these images and with this reference."""
+
+    store: StoreDir = STORE
+    db: Db = ""
+    limit: Limit = None
+    data: Annotated[
+        str,
+        declare_option(
+            "Results on the images in this folder, or with this fingerprint prefix.", "DIR", "the suite's own images"
+        ),
+    ] = ""
+    reference: Annotated[
+        list[str] | None,
+        declare_option(
+            "Results that explain these weights: a file, or their name in titles. Repeatable.",
+            "FILE|NAME",
+            "the suite's own",
+        ),
+    ] = None
+    fill: Fill = ""
+    unit: UnitName = None
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """Options that say which board of a suite is shown, and which of its rows."""
+
+    estimators: Rows = None
+    protocol: Annotated[
+        str,
+        declare_option(
+            f"{', '.join(SHOWN)}.",
+            "NAME",
+            "the suite's first that has results",
+            autocompletion=lambda: [*SHOWN],
+        ),
+    ] = ""

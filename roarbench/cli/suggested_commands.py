@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from typer.main import get_command
 
+from roarbench.cli.options import app
 from roarbench.errors import Hint, RoarbenchError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ STORE = ("--store", "--db")
 @cache
 def list_options(command: str) -> list[str]:
     """Return which options of the call under way a proposed command takes over: those that it has, too."""
-    from roarbench.cli.main import app  # whose commands propose each other
-
     known = getattr(get_command(app), "commands", {})
     has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
     return [option for option in (*_SUITE, "-o") if option in has]

@@ -16,12 +16,11 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from roarbench import identity
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.decoding import JOURNAL, Progress, decode_splits
 from roarbench.datasets.locations import describe_source
-from roarbench.datasets.sources import RawSplit, open_source
-from roarbench.datasets.subsets import check_limit
+from roarbench.datasets.sources import RawSplit, check_limit, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
 from roarbench.files import compute_sha256, flush_to_disk, note_read

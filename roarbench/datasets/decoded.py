@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import refuse_altered

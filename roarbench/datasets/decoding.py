@@ -22,15 +22,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
 from roarbench.datasets.image_files import FileGroup, RowGroup, read_files, read_images
 from roarbench.datasets.sources import RawSplit, make_read_error
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError, StoreError
 from roarbench.files import convert_write_errors
-from roarbench.workers.job import Job
-from roarbench.workers.local import LocalEngine
+from roarbench.jobs import Job
+from roarbench.local_workers import LocalEngine
 
 PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
 JOURNAL = "journal.jsonl"

@@ -1,14 +1,19 @@
-"""Stored images, undecoded: files in folders of classes, and parquet files in the hub's layout.
+"""Stored images, undecoded: files in folders of classes, IDX files, and parquet files in the hub's layout.
 
 Both are read a little at a time: labels first, then images, group by group. Of parquet files Hugging Face `datasets`
 says which make up which split; `pyarrow` reads them where they lie. Nothing is copied into a cache of `datasets`, which
 would take the disk twice.
+
+A file is two zero bytes, a byte for the type (8: uint8), a byte for the number of dimensions, each dimension as a
+big-endian int32, then the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 """
 
+import gzip
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from roarbench.datasets.split_names import find_split_pairs, is_train
+from roarbench.enums import Split
 from roarbench.errors import DataError
 from roarbench.text import list_some
 
@@ -33,6 +38,11 @@ _SHARD = re.compile(r"(?P<split>.*)-(?P<number>\d+)-of-(?P<count>\d+)")
 _GROUP = 256  # files that one process decodes in one go
 _CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
 _BUFFER = 2**20  # bytes; without it a row group's whole column, 100 MiB and more, would be read at once
+# keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits before validation splits
+_TRAIN = ("train", "training")
+_TEST = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of `seg_train`, `TrainImages`, `val2017`
+_PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
 
 
 class FileGroup(NamedTuple):
@@ -279,3 +289,69 @@ def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator
                     raise DataError(f"{seen}; expected the bytes of each image's file")
                 yield [stored[int(row)].as_py() or b"" for row in rows[low:high] - start]
             start += len(batch)
+
+
+class _SplitName(NamedTuple):
+    keyword: str
+    rest: tuple[str, ...]  # other words of the name; `set` is none
+
+
+def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Find pairs of names for training and testing that differ in their keyword alone, the most usual first.
+
+    `Train` and `Test` are a pair, `seg_train` and `seg_test`, `training_set` and `test_set`; `train` and `seg_test`
+    are not.
+    """
+    found = {name: split for name in names if (split := _read(name))}
+    pairs = [(a, b) for a in found for b in found if found[a].rest == found[b].rest]
+    pairs = [(a, b) for a, b in pairs if found[a].keyword in _TRAIN and found[b].keyword in _TEST]
+    return sorted(pairs, key=lambda pair: (found[pair[0]].rest, _TEST.index(found[pair[1]].keyword), pair))
+
+
+def is_split(name: str) -> bool:
+    """Return whether a name has no word but that of a split."""
+    found = _read(name)
+    return found is not None and not found.rest
+
+
+def is_train(name: str) -> bool:
+    """Return whether a name is that of a training split."""
+    found = _read(name)
+    return found is not None and found.keyword in _TRAIN
+
+
+def _read(name: str) -> _SplitName | None:
+    words = [word.lower().removesuffix("set") for word in _WORDS.findall(name)]
+    keywords = [word for word in words if word in (*_TRAIN, *_TEST)]
+    if len(keywords) != 1:
+        return None
+    return _SplitName(keywords[0], tuple(word for word in words if word and word not in keywords))
+
+
+def has_idx(folder: Path) -> bool:
+    """Return whether a folder holds IDX files of images."""
+    return any(folder.glob("*-images-idx3-ubyte*"))
+
+
+def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split; DataError where a file is damaged."""
+    images = _read_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
+    labels = _read_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
+    return images[:, np.newaxis], labels.astype(np.int64)
+
+
+def _read_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
+    path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+    if path is None:
+        raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    if content[:4] != bytes((0, 0, 8, dimensions)):
+        raise DataError(f"{path} starts with {content[:4].hex(' ')}, expected an IDX file of {dimensions} dimension(s)")
+    header = 4 + 4 * dimensions
+    shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
+    if len(content) - header != np.prod(shape):
+        raise DataError(f"{path} has {len(content) - header} values, its header says {shape}; fetch it again")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, image_files, make_own_record
-from roarbench.datasets.decode_image import inspect_image, refuse_damaged, round_up_depth
-from roarbench.datasets.high_bit_depth import is_deep_grey
-from roarbench.datasets.hub import shorten_error
+from roarbench.datasets import image_files
+from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_own_record
+from roarbench.datasets.decode_image import inspect_image, is_deep_grey, refuse_damaged, round_up_depth
+from roarbench.datasets.image_files import find_split_pairs, is_split, is_train
+from roarbench.datasets.locations import shorten_hub_error
 from roarbench.datasets.sources import count_images
-from roarbench.datasets.split_names import find_split_pairs, is_split, is_train
 from roarbench.datasets.tabular import (
     ENDINGS,
     LABELS,
@@ -185,7 +185,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     except DataError:
         raise
     except Exception as error:  # the library below raises a dozen kinds, some of them private
-        raise DataError(f"cannot read {folder} ({shorten_error(error)}); expected parquet files") from error
+        raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
     pairs = find_split_pairs(found)
     train = pairs[0][0] if pairs else next(iter(found))
     if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):

@@ -11,7 +11,7 @@ greatest near one point, drawn in the middle half of the image: where features a
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.enums import Split
 
 GREY = 128

@@ -1,4 +1,4 @@
-"""Opens the two splits of a data set, undecoded, wherever its images come from."""
+"""Opens the two splits of a data set, undecoded, wherever its images come from, and chooses images of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,19 +8,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench import planted_corners
-from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, image_files, planted
-from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets import image_files, planted, planted_corners
+from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.hub import download_dataset, fetch_in_turn, shorten_error
-from roarbench.datasets.locations import find_images_folder, find_installed_folder, find_table_file
-from roarbench.datasets.split_names import find_split_pairs
-from roarbench.datasets.subsets import choose_balanced, choose_rows, is_enough
+from roarbench.datasets.image_files import find_split_pairs
+from roarbench.datasets.locations import (
+    download_dataset,
+    fetch_in_turn,
+    find_images_folder,
+    find_installed_folder,
+    find_table_file,
+    shorten_hub_error,
+)
 from roarbench.datasets.tabular import quantize_rows, read_rows
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
 Groups = tuple[image_files.RowGroup | image_files.FileGroup, ...]
+MANY_CLASSES = 100  # a small version of a set with as many may lack classes
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
         splits = {split: _read_arrays(record, *planted.generate_split(record, split)) for split in Split}
-    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and idx.has_idx(folder):
+    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and image_files.has_idx(folder):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
@@ -107,7 +112,7 @@ def _read_arrays(
 
 
 def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
-    pixels, labels = idx.read_idx(folder, split)
+    pixels, labels = image_files.read_idx(folder, split)
     rows = choose_rows(record, split, labels)
     return _read_arrays(record, pixels[rows], labels[rows])
 
@@ -250,4 +255,67 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
 def make_read_error(error: Exception, where: str, record: DatasetRecord) -> DataError:
     """Return the error for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {where} ({shorten_error(error)}); expected parquet files{layout}")
+    return DataError(f"cannot read {where} ({shorten_hub_error(error)}); expected parquet files{layout}")
+
+
+def check_limit(record: DatasetRecord, limit: int | None) -> None:
+    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing."""
+    least = record.classes if record.classes < MANY_CLASSES else 2
+    if limit is not None and limit < least:
+        words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
+        raise DataError(f"--max-images {limit} is below the {least} classes {words}; write {least} or more")
+    most = max(record.images.values())
+    if limit is not None and limit > most:
+        seen = f"--max-images {limit} is above the {most:,} images that a split of {record.name} has"
+        raise DataError(f"{seen}; write fewer, or leave --max-images out for all")
+
+
+def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
+    """Mark `limit` images by their labels, int64 (n,), as evenly over the classes as they allow, the first of each.
+
+    All are marked if it is None or more than there are. Below the number of classes, the first classes have one each.
+    """
+    if limit is None or limit >= len(labels):
+        return np.ones(len(labels), bool)
+    by_class = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[by_class], labels[by_class])
+    turn = np.empty(len(labels), np.int64)
+    turn[by_class] = np.arange(len(labels)) - starts  # how many of its class come before an image
+    kept = np.lexsort((labels, turn))[:limit]  # all first ones by class, then all second ones …
+    wanted = np.zeros(len(labels), bool)
+    wanted[kept] = True
+    return wanted
+
+
+def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose the rows of the hub's split, by its labels int64 (n,), that belong to the data set's, ascending.
+
+    The record says whether one split serves both, which classes are kept, and whether only the first images of each
+    are.
+    """
+    rows = np.arange(len(labels))
+    if record.holdout or record.share:
+        test = mark_held_out_images(labels, record.holdout or record.share, record.seed)
+        rows = rows[test if split is Split.TEST else ~test]
+    if record.class_step > 1 or record.of_each or record.bundled:
+        rows = rows[labels[rows] % record.class_step == 0]
+        rows = rows[choose_balanced(labels[rows], record.images[split])]
+    return rows
+
+
+def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
+    """Return whether these labels, the first of the hub's split, cover all that the data set takes of it."""
+    if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
+        return False
+    found = np.bincount(labels[labels >= 0], minlength=record.classes)
+    return bool((found >= record.of_each).all())
+
+
+def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
+    """Mark `count` images of each class, drawn by a seed, bool (n,); below 1 it is their share, one image at least."""
+    drawn = np.random.default_rng(seed).permutation(len(labels))
+    marked = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        mine = drawn[labels[drawn] == label]
+        marked[mine[: int(count) if count >= 1 else max(1, round(count * len(mine)))]] = True
+    return marked

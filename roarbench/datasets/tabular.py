@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_files import has_text_type, refuse_pointer
 from roarbench.errors import DataError, UnknownName
 

@@ -1,22 +1,41 @@
-"""The table of estimators: what each id means. Nothing here imports torch.
+"""The table of estimators: what each id means, what people call it, and what its maps cost. No torch.
 
 Its rows are declared in the files of `roarbench.estimators.families`; here controls come first. A published id never
 means something else later: a changed definition gets a new version.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import NamedTuple
 
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import families
-from roarbench.estimators.estimator import EXCHANGED_TWINS, SUBMISSION, UNRANKED_TWINS, Estimator
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, make_twin_id
-from roarbench.estimators.parameters import format_value, read_values
+from roarbench.estimators.estimator import (
+    EXCHANGED_TWINS,
+    FEATURES,
+    NOISY,
+    SUBMISSION,
+    UNRANKED_TWINS,
+    Estimator,
+    Passes,
+    Settings,
+)
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, read_values
+from roarbench.text import fit_on_one_line
+
+_FORMS = {  # name of an ensemble, and what is said of its sign
+    "smooth": ("SmoothGrad", ""),
+    "smooth-squared": ("SmoothGrad", "squared"),
+    "smoothed-square": ("SmoothGrad-Squared", ""),
+    "variance": ("VarGrad", ""),
+}
+_BLACK = ("ig", "deeplift", "gradient-shap")  # their paths begin at black where nothing else is said
+Form = tuple[str, str]  # (base, form), as in the table of estimators
 
 
 def _read_declared() -> Iterator[Estimator]:
@@ -161,3 +180,80 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.base == "random":  # its blurred twin is a row of its own
         return EXCHANGED_TWINS if parent.has_map else ()
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)
+
+
+def find_known_estimator(name: str) -> Estimator:
+    """Return the estimator of this id, or a bare record of one that only a newer version knows."""
+    try:
+        return find_estimator(name)
+    except CallerError:
+        return Estimator(name, "", "", "not in this version's table of estimators")
+
+
+class Name(NamedTuple):
+    """A name that people use, and what changes the answer: `Integrated Gradients`, `from the mean`."""
+
+    name: str
+    detail: str
+
+    @property
+    def whole(self) -> str:
+        """Return both: `Integrated Gradients from the mean`."""
+        return " ".join(filter(None, self))
+
+
+def describe_control_inputs(control: str) -> str:
+    """Return what a control sees of the network, as the predicate of a sentence."""
+    told = find_known_estimator(control).uses_prediction
+    return "knows no more of the network than the class that it predicts" if told else "never sees the network"
+
+
+def find_display_name(estimator: str) -> Name:
+    """Return how an estimator is called; what nobody named is called by its id."""
+    row = find_known_estimator(estimator)
+    if row.submitted:
+        return Name(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
+    if row.base not in ESTIMATORS:
+        return Name(fit_on_one_line(estimator, 60), "")
+    base = ESTIMATORS[row.base].title
+    name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
+    of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
+    values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
+    parts = [of, said, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
+    if estimator == "random-blurred":
+        name = row.title
+    if format_name(estimator) != estimator:
+        parts.append(format_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
+    return Name(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
+
+
+def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
+    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
+    variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
+    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
+    for e in estimators:
+        if e.cost:
+            own[e.variant, e.base, e.values] = e.passes(features)
+        elif not e.control:
+            variants.setdefault((e.variant, find_settings(e)), set()).add((e.base, e.form))
+    costs = list(own.values())
+    for (_, settings), wanted in variants.items():
+        single, repeated = list_needed_bases(wanted)
+        costs += [_cost(single, settings), *[_cost(repeated, settings)] * settings.samples]
+    return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
+
+
+def _cost(bases: Set[str], settings: Settings) -> Passes:
+    forward = settings.steps if "ig" in bases else int(bool(bases))
+    return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
+
+
+def list_needed_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
+    """Return the bases whose maps of the image itself are needed, and those whose maps of its noisy copies are."""
+    single = {base for base, form in wanted if form not in NOISY}
+    return single, {base for base, form in wanted if form in NOISY}
+
+
+def find_settings(estimator: Estimator) -> Settings:
+    """Return what an estimator asks of the shared pass."""
+    return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

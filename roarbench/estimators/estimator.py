@@ -1,23 +1,20 @@
-"""What an estimator is, before any map is made. Nothing here imports torch."""
+"""An estimator, its papers, and the input of the function that makes its maps. Nothing here imports torch at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
-from roarbench.estimators.ids import EstimatorId
-from roarbench.estimators.papers import Paper
-from roarbench.estimators.parameters import Value
+from roarbench.estimators.ids import EstimatorId, Value
+from roarbench.estimators.lazy_imports import F, Tensor, nn, torch
 from roarbench.identity import hash_value, make_record
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from roarbench.estimators.inputs import MapInput
-
+_PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
+_FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
 NOISE = 0.15  # share of the image's range that is one standard deviation: the default of PAIR's saliency library
@@ -30,6 +27,40 @@ VARIANTS = ("untrained", "shuffled", "other-target")  # what a twin explains ins
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 SEED = 0  # of the noise, the random control, the other targets and the other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One publication."""
+
+    source: str  # its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the entry's fields by name."""
+        return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
+
+    @property
+    def text(self) -> str:
+        """Return the paper in one line."""
+        fields = self.fields
+        authors = fields["author"].replace(" and ", ", ")
+        number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
+        return f"{authors}: {fields['title']}. {fields[self._place]}, {fields['year']}{number}"
+
+    @property
+    def bibtex(self) -> str:
+        """Return the entry with a line for each field, in one order."""
+        found = self.fields
+        fields = {name: found[name] for name in ("title", "author", self._place, "year")}
+        fields["title"] = f"{{{found['title']}}}"
+        fields |= {"eprint": found["eprint"], "archiveprefix": "arXiv"} if "eprint" in found else {}
+        lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
+        return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
+
+    @property
+    def _place(self) -> str:
+        return _PLACES.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")
 
 
 class Passes(NamedTuple):
@@ -185,3 +216,110 @@ class Estimator:
         if callable(self.cost):
             return self.cost(self, features)
         return self.cost or Passes(0, 0)
+
+
+class ClassImages(NamedTuple):
+    """Images of the classes, made of training images without a network, float32 (classes, c, h, w), normalised."""
+
+    means: Tensor  # how far the mean image of each class lies from that of all
+    weights: Tensor  # of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
+
+    def to(self, device: torch.device) -> ClassImages:
+        """Return both on a device."""
+        return ClassImages(self.means.to(device), self.weights.to(device))
+
+
+class Batch(NamedTuple):
+    """Images with all that estimators and controls may look at beside the model."""
+
+    images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
+    targets: Tensor  # int64 (n,), the classes to explain
+    ids: Tensor  # int64 (n,), one number per image of the data set, unique over both splits; the key of its chance
+    # planted data's true importance, (n, c, h, w), larger = more important; None for other data
+    truth: Tensor | None = None
+    by_class: ClassImages | None = None  # what training images tell of each class; None where no control asks for it
+    seed: int = 0  # of the explained network's training, for maps that are told which features it uses
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device; numbers stay on the CPU, where their chance is drawn."""
+        truth = None if self.truth is None else self.truth.to(device)
+        by_class = None if self.by_class is None else self.by_class.to(device)
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, by_class, self.seed)
+
+    def part(self, rows: slice) -> Batch:
+        """Return these rows of the batch."""
+        truth = None if self.truth is None else self.truth[rows]
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.by_class, self.seed)
+
+
+class Settings(NamedTuple):
+    """Parameters of the shared pass; those of the paper by default."""
+
+    noise: float = NOISE  # standard deviation of the noise on copies, as a share of the image's range
+    samples: int = SAMPLES  # noisy copies of an image
+    steps: int = IG_STEPS  # points on the path of integrated gradients
+    baseline: str = "black"  # where that path begins, a name that `make_baseline_images` takes
+
+
+PAPERS = Settings()
+
+
+class MapInput(NamedTuple):
+    """Input of the function that makes an estimator's maps."""
+
+    estimator: Estimator
+    batch: Batch
+    black: Tensor  # float (c, 1, 1), the black pixel, normalised
+    network: nn.Module | None = None  # logits out, eval mode; it is left as it is. None for controls
+
+    @property
+    def images(self) -> Tensor:
+        """Return the images, float (n, c, h, w), normalised."""
+        return self.batch.images
+
+    @property
+    def model(self) -> nn.Module:
+        """Return the network."""
+        assert self.network is not None, "a control never asks the network"
+        return self.network
+
+    @property
+    def baseline(self) -> Tensor:
+        """Return each image without its features, as the estimator's `baseline` says, like the images."""
+        return make_baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
+
+    def logit(self, images: Tensor) -> Tensor:
+        """Return the logit of the class to explain, (n, 1), for images that stand in for the batch's."""
+        found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
+        return found
+
+
+def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
+    """Return for each image, float (n, c, h, w), normalised, what it is without its features, a new tensor.
+
+    That is `black`, (c, 1, 1), the normalised pixel; `mean`, the mean colour of the images that normalise, which is 0;
+    or `blur`, the image after the Gaussian of the blurred twins.
+    """
+    if name == "black":
+        return torch.empty_like(images).copy_(black)
+    return torch.zeros_like(images) if name == "mean" else blur(images)
+
+
+def blur(importance: Tensor, width: float = BLUR) -> Tensor:
+    """Blur each channel of a map (n, c, h, w) by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
+
+    Its standard deviation is `width` of the side, at most 0.2. The kernel ends at 4 of them, and beyond the border the
+    map is mirrored about its outermost features.
+    """
+    h, w = importance.shape[2:]
+    return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
+
+
+def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
+    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    sigma = width * side
+    radius = round(4 * sigma)
+    offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
+    kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
+    lines = F.pad(torch.eye(side, dtype=torch.float64)[:, None], (radius, radius), mode="reflect")
+    return F.conv1d(lines, (kernel / kernel.sum())[None, None])[:, 0].to(like)

@@ -6,9 +6,8 @@ The files of `families` take torch from here, and nothing else does: to import i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_OWN = ("guided_backprop", "cam_layers", "noise", "traced_network", "deeplift_rules", "affine_stem")
-__all__ = ["F", "Tensor", "captum", "guided_backprop", "cam_layers", "lrp_rules", "nn", "noise"]
-__all__ += ["traced_network", "deeplift_rules", "affine_stem", "torch"]
+_OWN = ("backward_rules", "network_parts", "noise")
+__all__ = ["F", "Tensor", "backward_rules", "captum", "lrp_rules", "network_parts", "nn", "noise", "torch"]
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from captum.attr._utils import lrp_rules  # it exports them nowhere else
     from torch import Tensor, nn
 
-    from roarbench.estimators import affine_stem, cam_layers, deeplift_rules, guided_backprop, noise, traced_network
+    from roarbench.estimators import backward_rules, network_parts, noise
 else:
 
     class _Later:
@@ -30,6 +29,4 @@ else:
     Tensor = Any
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    guided_backprop, cam_layers, noise, traced_network, deeplift_rules, affine_stem = (
-        _Later(f"roarbench.estimators.{name}") for name in _OWN
-    )
+    backward_rules, network_parts, noise = (_Later(f"roarbench.estimators.{name}") for name in _OWN)

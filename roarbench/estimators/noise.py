@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import send_to_device
-from roarbench.estimators.estimator import NOISE
 from roarbench.estimators.randomness import RngStream, make_rng
 
 _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
 
 
-def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
+def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
     """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels_last order.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).

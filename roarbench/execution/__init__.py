@@ -1,1 +1,1 @@
-"""Run a suite: find what is missing, make its inputs, do the jobs, store the rows, say how it goes."""
+"""Forecast and run a suite: find what is missing, make its inputs, do the jobs, store the rows."""

@@ -11,12 +11,12 @@ from roarbench.enums import Split
 from roarbench.execution.job_graph import Step, find_needed_rankings, list_network_steps
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
-from roarbench.plan.common_network import make_tuned_key
+from roarbench.plan.planned_runs import make_tuned_key
 from roarbench.plan.runs import Run
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.provenance import count_cores
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.run_result import RunResult
 
 

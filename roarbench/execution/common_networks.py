@@ -6,19 +6,19 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.streaming import ExchangedImages, StreamedMask
+from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, load_pixels
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import make_record
-from roarbench.kernels.exchange import ExchangedImages, StreamedMask
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.train import fit
-from roarbench.plan.common_network import CommonNetwork, make_tuned_key, make_tuning_recipe
+from roarbench.plan.planned_runs import CommonNetwork, make_tuned_key, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 
 EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the trainings that it is drawn for

@@ -13,18 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
+from roarbench.compute.degrade import (
+    DegradedImages,
+    compute_removal_magnitude,
+    fill_features,
+    replace_features,
+    unpack_bits,
+)
+from roarbench.compute.inputs import Inputs
+from roarbench.compute.masks import assign_strata, draw_matching_ties, match_removed
+from roarbench.compute.streaming import StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids
 from roarbench.files import convert_write_errors
-from roarbench.kernels.bit_planes import find_removed_bits, read_bin_codes
-from roarbench.kernels.degrade import DegradedImages, unpack_bits
-from roarbench.kernels.fill import compute_removal_magnitude, fill_features, replace_features
-from roarbench.kernels.inputs import Inputs
-from roarbench.kernels.matched_masks import assign_strata, draw_matching_ties, match_removed
-from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.provenance import count_cores
 from roarbench.store.rankings import Rankings

@@ -8,15 +8,19 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.networks import count_network_cost
+from roarbench.compute.ranking import draw_tie_order
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, count_available_gpu_bytes, name_device, send_to_device
 from roarbench.enums import TEST_IDS, Making, Precision, Split
 from roarbench.errors import RunError
-from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.baselines import blur
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.engine import (
     EXPLAINED,
     Explained,
@@ -26,23 +30,22 @@ from roarbench.estimators.engine import (
     count_fitting_images,
     find_job_group,
 )
-from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.inputs import Batch
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.execution.class_templates import make_class_images
+from roarbench.estimators.network_parts import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.noise import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.execution.twins import choose_twin_targets, make_twin_network
-from roarbench.forecast.workload import count_explained_at_once
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import draw_tie_order
-from roarbench.models.network_cost import count_network_cost
-from roarbench.sandbox.explain import Network, Part, Task, count_image_cost, count_images_per_call, explain
-from roarbench.sandbox.limits import compute_limits
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merge_neighbours
+from roarbench.execution.workload import count_explained_at_once
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_neighbours
+from roarbench.submissions.explain import Network, Part, Task, count_image_cost, count_images_per_call, explain
 from roarbench.submissions.file import check_source
+from roarbench.submissions.limits import compute_limits
 
 _NETWORKS = 8  # that a process keeps: a suite's references
+_FITTED = 2048  # training images at most that batch norms are fitted on again
+_SIDE = 6  # of the thumbnails that the classifier sees
+_RIDGE = 0.1  # beside the variance of a normalised number, which is about 1
+_AT_ONCE = 1024  # images
 
 
 class TimedMap(NamedTuple):
@@ -252,3 +255,65 @@ def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
     suite, record = work.suite, work.images.record
     cost = count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
     return max(EXPLAINED, count_fitting_images(count_available_gpu_bytes(), cost.activations, record.shape, estimators))
+
+
+def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
+    """Return the network that estimators of a variant explain, in eval mode."""
+    if variant == "untrained":
+        return explained.untrained()
+    return _shuffle_weights(explained) if variant == "shuffled" else explained.trained()
+
+
+def choose_twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
+    """Return the classes that estimators of a variant explain, int64 (n,)."""
+    if variant == "other-target":
+        return draw_other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
+    return batch.targets
+
+
+def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
+    """Return the reference with the entries of each parameter permuted, its batch norms fitted again."""
+    model, generator = explained.trained(), torch.Generator().manual_seed(explained.reference.seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            order = torch.randperm(parameter.numel(), generator=generator)
+            parameter.copy_(parameter.flatten()[order].view_as(parameter))
+        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over all batches
+        model.train()
+        pixels = torch.from_numpy(explained.work.images.train.pixels[:_FITTED])
+        for part in torch.split(pixels, 128) if norms else ():
+            model(normalise(part, explained.norm))
+    return model.eval()
+
+
+@lru_cache(maxsize=1)
+def make_class_images(images: ImageData) -> ClassImages:
+    """Return both, float32 (classes, c, h, w), normalised. Reads all training images, once in a process."""
+    train, classes = images.train, range(images.record.classes)
+    sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact
+    counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
+    # of a class without images nothing is known that would set it apart
+    apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
+    std = np.array(Normalisation.of(images).std)[:, None, None]
+    return ClassImages(torch.from_numpy(apart / std).float(), _weights(images))
+
+
+def _weights(images: ImageData) -> Tensor:
+    """Fit the classifier by ridge regression on thumbnails of the training images and of their mirror images."""
+    train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
+    side = (min(_SIDE, height), min(_SIDE, width))
+    parts = [
+        F.interpolate(normalise(torch.from_numpy(train.pixels[start : start + _AT_ONCE]), norm), side, mode="area")
+        for start in range(0, len(train.labels), _AT_ONCE)
+    ]
+    small = torch.cat(parts).double()
+    seen = torch.cat([small, small.flip(3)]).flatten(1)
+    seen -= seen.mean(0)
+    labels, of_class = torch.from_numpy(train.labels).repeat(2), seen.new_zeros(images.record.classes, seen.shape[1])
+    of_class.index_add_(0, labels, seen)  # as one-hot answers would give it, which for ImageNet take 20 GB
+    spread = seen.T @ seen / len(seen) + _RIDGE * torch.eye(seen.shape[1], dtype=torch.float64)
+    weights = torch.linalg.solve(spread, of_class.T / len(seen)).T.unflatten(1, small.shape[1:])
+    return F.interpolate(weights, (height, width), mode="bilinear").float()

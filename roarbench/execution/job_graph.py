@@ -1,38 +1,38 @@
-"""What is missing of a suite as a graph of jobs.
+"""Missing work of a suite as a graph of jobs, and the order in which its steps can start.
 
 Reference, then shards of images ranked by all estimators in one pass, then sealed rankings, then the networks that
 score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from graphlib import TopologicalSorter
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import choose_device
 from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
+from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.execution import cross_network_scoring, jobs, ranking_jobs
+from roarbench.execution import jobs, ranking_jobs
 from roarbench.execution.common_networks import train_common, tune_common_network
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
-from roarbench.plan.common_network import CommonNetwork, make_tuned_key
-from roarbench.plan.points import Point
-from roarbench.plan.runs import Cell, Run
-from roarbench.plan.shared_inputs import list_shared_inputs
+from roarbench.jobs import Job
+from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
+from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
-from roarbench.store.ranking_parts import is_covered
-from roarbench.store.ranking_spec import RankingSpec
-from roarbench.workers.job import Job
+from roarbench.store.ranking_files import RankingSpec, is_covered
 
 SHARD = 512  # images that one job ranks at most
 _JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
 _SCORED = 400e6  # features of degraded images that references are shown in a job: the same
+_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
 class Step(NamedTuple):
@@ -247,8 +247,98 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
             keys = tuple(run.key for run in part)
             yield Step(
                 "run",
-                Job(_key("siblings", *keys), cross_network_scoring.score_networks_under_maps, (work, part)),
+                Job(_key("siblings", *keys), jobs.score_networks_under_maps, (work, part)),
                 needs,
                 keys,
                 runs=part,
             )
+
+
+def _priority(step: Step) -> int:
+    """Rank a step, smaller first; how good the reference is, known in seconds, comes before all that it explains."""
+    scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, ScoredNetwork.NONE)
+    return _PRIORITY["reference" if scores_reference else step.kind]
+
+
+class Schedule:
+    """Order of the steps; a failed step takes those that need it with it.
+
+    Attributes:
+        steps: By name.
+        cut_off: Why its machine cut a step off, once for each time, by name.
+        elsewhere: Names of the steps in other hands, which are doing them.
+        reasons: Why steps failed, by name.
+    """
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.steps = {step.job.name: step for step in steps}
+        self._place = {name: number for number, name in enumerate(self.steps)}
+        self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
+        self._graph.prepare()
+        self._ready: list[tuple[int, int, int, str]] = []
+        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)
+        self.elsewhere: list[str] = []
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def active(self) -> bool:
+        """Return whether anything is left to do or under way."""
+        return self._graph.is_active()
+
+    def ready(self, most: int) -> list[Step]:
+        """Take up to `most` of the steps that can start now, the most urgent first."""
+        for name in self._graph.get_ready():
+            self.wait(name)
+        count = min(most, len(self._ready))
+        return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
+
+    def look_again(self) -> None:
+        """Let the steps in other hands wait for their turn: who has them may be through, or dead."""
+        while self.elsewhere:
+            self.wait(self.elsewhere.pop())
+
+    def wait(self, name: str) -> None:
+        """Let a step wait for its turn; what was cut off before comes after the others of its kind."""
+        tries = len(self.cut_off[name])
+        heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
+
+    def change(self, step: Step) -> None:
+        """Put another step in the place of the one of its name, which waits for its turn."""
+        self.steps[step.job.name] = step
+        self.wait(step.job.name)
+
+    def again(self, step: Step, reason: str) -> None:
+        """Put a step back that its machine cut off for this reason."""
+        self.cut_off[step.job.name].append(reason)
+        self.wait(step.job.name)
+
+    def obstacle(self, step: Step) -> str:
+        """Return why a step cannot be done: its own reason, that of the first failed one before it, or nothing."""
+        names = (step.job.name, step.group, *step.needs)
+        return next((self.reasons[name] for name in names if name in self.reasons), "")
+
+    def block(self, name: str, reason: str) -> None:
+        """Note why a step that is still to come cannot be done."""
+        self.reasons.setdefault(name, reason)
+
+    def ended(self, step: Step, reason: str = "") -> None:
+        """Note that a step is over, with its reason if it failed."""
+        if reason:
+            self.block(step.job.name, reason)
+            if step.group:
+                self.block(step.group, reason)
+        self._graph.done(step.job.name)
+
+
+def find_unreachable(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
+    """Return the steps that train by one of these recipes, or need one that does, each with that recipe."""
+    made: set[str] = set()
+    lost: dict[str, str] = {}
+    found = []
+    for step in steps if recipes else ():
+        if made.issuperset(step.needs) and step.made():
+            made.add(step.job.name)
+        elif (recipe := next((lost[name] for name in step.needs if name in lost), step.recipe)) in recipes:
+            lost[step.job.name] = recipe
+            found.append((step, recipe))
+    return found

@@ -16,14 +16,18 @@ from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import count_filled_images, count_noisy_copies
-from roarbench.plan.common_network import count_tuning_epochs
-from roarbench.plan.points import Point, describe_run, find_protocol_name
-from roarbench.plan.run_keys import count_reference_epochs, list_ranked_splits
+from roarbench.execution.workload import Rates, count_filled_images, count_noisy_copies
+from roarbench.plan.planned_runs import (
+    Point,
+    count_reference_epochs,
+    count_tuning_epochs,
+    describe_run,
+    find_protocol_name,
+    list_ranked_splits,
+)
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols import PROTOCOLS
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.text import format_bytes, format_duration
 
 _BAR = 20  # letters

@@ -20,13 +20,12 @@ from roarbench.execution.job_graph import find_needed_rankings
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
 from roarbench.identity import check_record, make_record
-from roarbench.plan.run_keys import has_explained_model, list_runs
-from roarbench.store.annotations import Kind, put_remarks
+from roarbench.plan.planned_runs import has_explained_model, list_runs
 from roarbench.store.published_folder import INDEX, read_plain
-from roarbench.store.ranking_parts import MANIFEST
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
+from roarbench.store.submissions import Kind, put_remarks
 from roarbench.store.workspace import Workspace
 from roarbench.text import fit_on_one_line
 

@@ -8,15 +8,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.enums import Split
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.kernels.device_ranking import rank_to_planes
-from roarbench.sandbox.explain import count_images_per_sandbox
-from roarbench.store.map_provenance import MapProvenance, merge_neighbours
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_neighbours
+from roarbench.submissions.explain import count_images_per_sandbox
 
 _Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
 

@@ -14,25 +14,22 @@ from roarbench.analysis.stored_results import collect_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.execution.local_workers import measure_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.plan.points import Point
-from roarbench.plan.run_keys import find_scored_network, list_reference_points, make_reference
+from roarbench.execution.this_machine import measure_rates
+from roarbench.plan.planned_runs import Point, find_scored_network, list_reference_points, make_reference
+from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
 from roarbench.plan.weights import PUBLISHED, make_weights_title
-from roarbench.protocols import PROTOCOLS
-from roarbench.protocols.roar import ROAR
-from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
-from roarbench.store.stored_suites import list_suites
+from roarbench.store.stored_suites import check_network, list_suites
 from roarbench.store.submissions import Origin, ReproductionOutcome, find_entries, note_reproduction, read_origins
-from roarbench.store.trusted_files import check_network
 from roarbench.store.workspace import Workspace
+from roarbench.submissions.preflight import check_sandbox
 
 _Z = 1.96  # standard deviations of a 95 % interval
 

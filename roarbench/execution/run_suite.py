@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.chance_test import NEAR_CHANCE
+from roarbench.analysis.checks import NEAR_CHANCE
 from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.compute.external_networks import find_library
+from roarbench.compute.networks import build_network
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
@@ -24,25 +26,21 @@ from roarbench.devices import list_gpus
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifacts import list_needed_artifacts, read_checksums, verify_inputs
-from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.learning_rate_search import find_peak
-from roarbench.execution.local_workers import PER_CORE, measure_rates, start_local
+from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
+from roarbench.execution.job_graph import build_job_graph, find_unreachable
+from roarbench.execution.network_trials import find_peak
 from roarbench.execution.pretrained_weights import load_given, load_start
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
 from roarbench.execution.scheduler import Event, run_missing
-from roarbench.execution.step_queue import find_unreachable
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.plan import count_missing_work, make_plan, refuse_full_disk
-from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import Work
-from roarbench.models.build import build_network
-from roarbench.models.external_networks import find_library
-from roarbench.plan.points import expand_points
+from roarbench.execution.this_machine import PER_CORE, measure_rates, start_local
+from roarbench.execution.workload import Rates, Work
+from roarbench.jobs import Engine
+from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_keys import build_run, has_explained_model, list_reference_points
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
-from roarbench.protocols.roar import ROAR
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.image_sources import note_images, read_decoded_notes, read_image_notes
 from roarbench.store.provenance import count_cores
@@ -50,7 +48,6 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.text import fold_lines
-from roarbench.workers.job import Engine
 
 Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
 

@@ -3,20 +3,18 @@
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from typing import NamedTuple, Self
 
-from roarbench.errors import CallerError, LostLease, MachineError
+from roarbench.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.execution.artifacts import list_made_artifacts
-from roarbench.execution.heartbeat import Heartbeat
-from roarbench.execution.job_graph import Step, build_job_graph, name_join_step
-from roarbench.execution.step_queue import Schedule
+from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.jobs import Engine, JobOutcome
 from roarbench.plan.runs import Run, find_missing
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.leases import LeaseRequest, Owner
+from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
-from roarbench.workers.job import Engine, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
@@ -25,6 +23,60 @@ _LEFT = 300.0  # seconds for which a step that was cut off here is left to other
 _FAREWELL = 1.0  # seconds for which a command that ends waits for its database
 _AT_ONCE = 2000  # steps that are asked for in one transaction
 _LOOKED_AT = 32  # of these, the ones whose output is looked for first
+
+
+class Heartbeat:
+    """Leases that a command holds, kept alive all together while it is used as a context manager."""
+
+    def __init__(self, store: ResultsStore, owner: Owner) -> None:
+        self._store, self.owner = store, owner
+        self._held: dict[str, int] = {}
+        self._lost: set[str] = set()
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(0.5)  # it may be waiting for a database that is gone
+
+    def hold(self, keys: Iterable[str], number: int) -> None:
+        """Keep the leases of a step."""
+        with self._lock:
+            self._held |= dict.fromkeys(keys, number)
+
+    def let_go(self, keys: Iterable[str]) -> None:
+        """Keep the leases of a step no longer."""
+        with self._lock:
+            for key in keys:
+                self._held.pop(key, None)
+            self._lost.difference_update(keys)
+
+    def lost(self, keys: Iterable[str]) -> bool:
+        """Return whether another process has a lease of a step that was held here."""
+        with self._lock:
+            return not self._lost.isdisjoint(keys)
+
+    def beat(self) -> None:
+        """Say once that the owner still works, and find out what it has lost; StoreError if the database stays away."""
+        with self._lock:
+            before = dict(self._held)
+        if not before:
+            return
+        there = self._store.beat(self.owner)
+        with self._lock:
+            gone = {key for key, number in before.items() if there.get(key) != number}
+            self._lost |= {key for key in gone if self._held.get(key) == before[key]}
+
+    def _beat_on(self) -> None:
+        while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
+            try:
+                self.beat()
+            except StoreError:  # the next one may get through; meanwhile the work goes on
+                continue
 
 
 class Event(NamedTuple):

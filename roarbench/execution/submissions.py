@@ -14,9 +14,8 @@ from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.execution.progress import Stages
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
-from roarbench.store.annotations import note_findings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions import keep_entry, note_findings
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate_submission
 from roarbench.submissions.file import Submission, read_submission

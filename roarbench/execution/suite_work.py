@@ -5,21 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.recipe import Recipe
 from roarbench.datasets.decoded import ImageData
 from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_start
-from roarbench.kernels.inputs import Normalisation
-from roarbench.models.build import build_network
-from roarbench.plan.common_network import CommonNetwork, make_common_network
-from roarbench.plan.recipe import Recipe
-from roarbench.plan.run_keys import list_ranked_splits, make_reference
+from roarbench.plan.planned_runs import CommonNetwork, list_ranked_splits, make_common_network, make_reference
 from roarbench.plan.runs import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.ranking_spec import RankingSpec, make_ranking_spec
+from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
+from roarbench.store.ranking_files import RankingSpec, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 

@@ -6,20 +6,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from roarbench.datasets import DatasetRecord
-from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.normalisation import read_moments
-from roarbench.datasets.resizing import check_resizing
+from roarbench.datasets.catalogue import DatasetRecord, find_dataset
+from roarbench.datasets.preparation import check_resizing, read_moments
 from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, hash_value, make_record
-from roarbench.plan.block_section import MOST
-from roarbench.plan.network_section import DIGITS
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
-from roarbench.protocols import PROTOCOLS
+from roarbench.plan.suite_sections import DIGITS, MOST
 
 _MOST_RUNS = 10**6
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from roarbench.datasets import FOLDERS, DatasetRecord
+from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
 from roarbench.files import write_new

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from roarbench.compute.recipe import Recipe
 from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
-from roarbench.plan.recipe import Recipe
+from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.protocols.protocol import Protocol
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 

@@ -1,17 +1,18 @@
-"""Find what options name in a suite: its estimators, its protocol, and what is added to it."""
+"""Parts of a suite that options name: estimators, protocol, fill, unit, and the weights that it explains."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from roarbench.enums import TABULAR_FILLS, ScoredNetwork, Unit
+from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_names
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.points import select_part_of_suite
+from roarbench.plan.planned_runs import select_part_of_suite
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import add_estimators
-from roarbench.protocols.protocol import Protocol
+from roarbench.plan.suites import add_estimators, set_explained_weights
+from roarbench.plan.weights import PUBLISHED, make_weights_title
 
 
 def select_part(
@@ -129,3 +130,42 @@ def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
 
 def _listed(estimators: list[str] | None) -> list[str]:
     return [part.strip() for listed in estimators or () for part in split_names(listed) if part.strip()]
+
+
+def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
+    """Return a suite that explains given weights, one reference for each; without any the suite itself.
+
+    Each is what `title` takes, or the start of one of the titles that a store knows, if it fits no other.
+
+    Raises:
+        CallerError: There are no such weights, two are the same, they are too few to be held against each other, they
+            are published ones of another network than the suite's, or the suite names its own. Those of a file are held
+            against the network when they are read.
+    """
+    if suite.networks and references:
+        seen = f"suite '{suite.name}' says which networks it explains"
+        change = "change networks in its file, or " if suite.own else ""
+        raise CallerError(f"{seen}; {change}leave --reference out")
+    names: dict[str, str] = {}
+    for reference in references:
+        begun = [one for one in known if one.startswith(reference)] if "@" in reference else []
+        given = begun[0] if len(begun) == 1 else make_weights_title(reference)
+        if given in names:
+            same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
+            raise CallerError(f"--reference {reference} {same}; name each network once")
+        _check_published(suite, given)
+        names[given] = reference
+    by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
+    if by_networks and 0 < len(names) < FEWEST_NETWORKS:
+        seen = f"suite '{suite.name}' holds networks against each other ({by_networks[0]})"
+        raise CallerError(f"{seen}, and --reference names {len(names)}; name {FEWEST_NETWORKS} or more")
+    return set_explained_weights(suite, ",".join(names)) if names else suite
+
+
+def _check_published(suite: SuiteSpec, given: str) -> None:
+    name, record = given.partition("@")[0], suite.dataset_record
+    known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
+    if known and known[1:] != wanted:
+        seen = f"{name} is a {known.model} of {known.classes:,} classes"
+        asked = f"suite '{suite.name}' explains a {suite.model} of {record.classes:,}"
+        raise CallerError(f"{seen}, {asked}; give weights of that network, or leave --reference out")

@@ -1,20 +1,20 @@
-"""What a suite is: blocks of cells on one data set with one network, as frozen records."""
+"""A suite: blocks of cells on one data set with one network, as frozen records, and its controls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from roarbench.datasets import DatasetRecord
-from roarbench.datasets.catalogue import find_dataset
+from roarbench.compute.recipe import Recipe
+from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.enums import Making, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.recipe import Recipe
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.protocols.protocol import Protocol
+from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -22,6 +22,9 @@ REPLICATION = 10_000  # from the seeds of a replication to those of the next: al
 # References at most where each is scored under the maps of each. The seed 100 i + j stands for the map of reference i
 # and the answers of reference j, however many there are: a suite with one more reference shares all these runs
 SIBLINGS = 100
+_COLOUR = ("colour-deviation", "saturation-deviation")
+# the strongest of studies/corpus on images that no board has stand last
+_ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
 def find_reference_pair(seed: int) -> tuple[int, int]:
@@ -239,3 +242,30 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
     if estimator.most_features and features > estimator.most_features:
         return f"it looks at every coalition of {estimator.most_features} features at most, and here are {features:,}"
     return ""
+
+
+def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
+    """Return the controls that a row has to beat on images of so many channels: grey has no colour, a row no edges."""
+    if tabular:
+        return ("random", "deviation", "linear-classifier")
+    return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)
+
+
+def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
+    """Say which controls `new-suite` writes that one's own suite lacks under a protocol; empty where it lacks none.
+
+    Only of protocols that compare two masks: `new-suite` writes no more than the usual three for the others.
+    """
+    if not suite.own or not protocol.paired:
+        return ""
+    record = suite.dataset_record
+    names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
+    has = {name for name in names if find_estimator(name).is_model_free and not suite.why_not(name)}
+    usual = list_controls(record.channels, record.tabular)
+    lacking = [name for name in usual if name not in has and not suite.why_not(name)]
+    if not has or not lacking:
+        return ""
+    return (
+        f"{format_count(len(has), 'control')} under {protocol.name}, and fewer are easier to beat; "
+        f"add {', '.join(lacking)} to `estimators`, as `new-suite` does"
+    )

@@ -1,7 +1,7 @@
 """Reads a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-The network is built and tried, where its file is executed, by `execution.network_check`: before hours of work, and only
-by the commands that compute.
+The network is built and tried, where its file is executed, by `execution.network_trials`: before hours of work, and
+only by the commands that compute.
 """
 
 import re

@@ -1,20 +1,200 @@
-"""Read the sections of a suite's TOML file: networks, recipes, blocks (docs/own-data.md). Nothing here imports torch.
+"""Sections of a suite's TOML file: networks, recipes, blocks (docs/own-data.md). Nothing here imports torch.
 
 Files of `roarbench/suites/` and of users are read alike.
 """
 
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
-from roarbench.datasets import DatasetRecord
-from roarbench.datasets.catalogue import DATASETS
-from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, Split, Unit
-from roarbench.plan.block_section import MOST, read_blocks, read_choice
-from roarbench.plan.network_section import read_network, read_networks, read_published_weights
-from roarbench.plan.recipe import Augmentation, Recipe
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.recipe import Augmentation, Recipe
+from roarbench.datasets.catalogue import DATASETS, DatasetRecord
+from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, ScoredNetwork, Split, Unit
+from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import find_fill_word
-from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, SuiteSpec
+from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
+from roarbench.plan.suite import (
+    SIBLINGS,
+    Block,
+    CustomSuite,
+    GivenNetwork,
+    SuiteSpec,
+    list_allowed_controls,
+    list_controls,
+)
 from roarbench.plan.toml_table import TomlTable
+from roarbench.plan.weights import PUBLISHED, make_weights_title
+
+MOST = 1000  # seeds and references
+_SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")
+_Choice = TypeVar("_Choice", bound=StrEnum)
+DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
+_TORCHVISION, _TIMM = "torchvision:", "timm:"
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
+_LARGEST = 2**20  # bytes of a file that makes a network
+
+
+def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
+    """Return the blocks of a file: those of its `[[block]]` tables, or one of the file's own settings.
+
+    A table has the file's settings where it has none of its own. The usual controls of the data set come first
+    everywhere, unless the file has `add_controls = false`.
+    """
+    lists = _read_lists(top.section("lists"), dataset)
+    usual = list_allowed_controls(dataset) if top.flag("add_controls", True) else ()
+    tables = top.sections("block", _SETTINGS)
+    blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, usual))
+    _check_random(top, blocks)
+    return blocks
+
+
+def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
+    """Return the lists of estimators that a block may name: those of every file, and this file's own."""
+    lists = {"paper": PAPER, "controls": list_controls(dataset.channels, dataset.tabular)}
+    for name in section:
+        if name in lists or name in ESTIMATORS:
+            raise section.wrong(f"{name} has a meaning of its own; write another name")
+    return lists | {name: tuple(_expand_lists(section.texts(name), lists)) for name in section}
+
+
+def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield the ids that names stand for: `paper` for those of a list, `paper~blurred` for the twins of each."""
+    for name in names:
+        word, mark, twins = name.partition("~")
+        yield from (f"{each}{mark}{twins}" for each in lists.get(word, (word,)))
+
+
+def _read_block(
+    table: TomlTable, dataset: DatasetRecord, lists: Mapping[str, Iterable[str]], usual: Iterable[str]
+) -> Iterator[Block]:
+    """Yield the blocks of a table: one for each protocol, unit and fill."""
+    protocols, names = table.texts("protocols"), table.texts("estimators")
+    levels, seeds = table.numbers("levels", 0.01, 1.0), table.whole("seeds", 1, MOST, 3)
+    units, fills = table.texts("units", (Unit.SCALAR,)), table.texts("fills", ("mean",))
+    table.close()
+    with table.naming():
+        ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
+        estimators = tuple(dict.fromkeys((*usual, *ids)))
+        fills = tuple(dict.fromkeys(map(find_fill, fills)))
+        for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
+            protocol = find_protocol(name)
+            masks = protocol.retrain is ScoredNetwork.MASKS  # which have no fill
+            for fill in ("mean",) if masks else fills:
+                check_fill(fill, protocol.retrain)
+                yield Block(protocol, estimators, levels, seeds, unit, fill)
+
+
+def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
+    """Refuse a protocol without Random, which its other rows are held against; masks alone need none."""
+    judged = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
+    held = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
+    for block in judged:
+        if (block.protocol, block.unit, block.fill) not in held:
+            seen = f"{block.protocol.name} has no random, which its rows are compared with"
+            raise top.wrong(f'{seen}; write "random" in its estimators, or leave add_controls = false out')
+
+
+def _find_id(name: str, dataset: DatasetRecord) -> str:
+    """Return the id of an estimator that these images can be given to."""
+    found = find_estimator(name)
+    if found.submitted:
+        raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
+    if found.uses_ground_truth and not dataset.generated:
+        raise CallerError(f"estimators has '{name}', which is known only for generated images; leave it out")
+    return found.id
+
+
+def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
+    """Return the member of an enum that a text names; CallerError, with the key, where it names none."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise CallerError(f"{key} is '{text}', expected {' or '.join(kind)}") from None
+
+
+def read_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
+    """Return networks with weights of their own; CallerError where one is not understood, or two have the same."""
+    found: dict[str, GivenNetwork] = {}
+    for text in top.texts("networks"):
+        with top.naming():
+            one = _given_network(text, base)
+            if one.given in found:
+                raise CallerError(f"networks has '{text}', whose weights are those of another one; name each once")
+            found[one.given] = one
+    return tuple(found.values())
+
+
+def _given_network(text: str, base: Path) -> GivenNetwork:
+    name, at, weights = text.partition("@")
+    if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
+        return GivenNetwork(name, name, "", name)
+    if not at:
+        ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
+        raise CallerError(f"networks has '{text}', which names no weights; write {ways}")
+    model, source = _named_network(name, base, "networks has")
+    if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
+        return GivenNetwork(model, f"{name}/{weights}", "", text)
+    file = str(base / weights)
+    if not Path(file).is_file():
+        raise CallerError(f"networks has '{text}', and {weights} is no file; write NETWORK@FILE")
+    return GivenNetwork(model, make_weights_title(file), source, file)
+
+
+def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
+    """Return what the network is called, the source of its file, and the weights that its trainings begin with.
+
+    Its name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`, whose path begins at `base`.
+    Weights are torchvision's, such as `IMAGENET1K_V1`; random ones if empty.
+    """
+    name, weights = section.text("name"), section.text("weights", "")
+    section.close()
+    if weights and not name.startswith(_TORCHVISION):
+        raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights are those of a torchvision:NAME")
+    with section.naming():
+        model, source = _named_network(name, base, "name is")
+    return model, source, f"{name}/{weights}" if weights else ""
+
+
+def _named_network(name: str, base: Path, said: str) -> tuple[str, str]:
+    """Return what a network is called, and the source of its file; empty for one that is known by its name."""
+    if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
+        return name, ""
+    if found := _FILE.fullmatch(name):
+        return _network_file(base / found["file"], found["function"])
+    if ":" in name or name.endswith(".py"):
+        raise CallerError(f"{said} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
+    raise UnknownName("network", name, sorted(MODELS))
+
+
+def _network_file(path: Path, function: str) -> tuple[str, str]:
+    try:
+        content = path.read_bytes()
+        source = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise CallerError(f"cannot read the network's file {path}: {why}; write FILE.py:FUNCTION") from None
+    if len(content) > _LARGEST:
+        raise CallerError(f"{path} has {len(content):,} bytes; a file that makes a network has {_LARGEST:,} at most")
+    stem = re.sub(r"\W+", "-", path.stem)
+    return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:DIGITS]}", source
+
+
+def read_published_weights(top: TomlTable) -> tuple[str, ...]:
+    """Return the titles of the published weights that the suite explains in place of networks that it trains."""
+    names = top.texts("explains") if "explains" in top else ()
+    for name in names:
+        with top.naming():
+            if name not in PUBLISHED:
+                raise UnknownName("reference", name, PUBLISHED)
+    if names and "networks" in top:
+        raise top.wrong("has networks and explains; leave one of them out")
+    return tuple(map(make_weights_title, names))
 
 
 def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:

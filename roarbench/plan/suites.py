@@ -14,13 +14,10 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, make_twin_id
+from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suite_sections import read_sections
 from roarbench.plan.toml_table import parse_toml
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
 _RESULTS = (  # published ones, in a checkout, and where pip puts the package's data: for all, or for one user

@@ -4,27 +4,25 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from roarbench.analysis.claims import (
+from roarbench.analysis.own_network_results import load_kept_predictions
+from roarbench.analysis.paper import (
     CLAIMS,
     HALF,
     RANDOM_UNRETRAINED,
+    UNRETRAINED,
     Claim,
     Finding,
     Holds,
     Pair,
     Tables,
     compute_curve_gain,
+    read_hooker2019,
 )
-from roarbench.analysis.own_network_results import load_kept_predictions
-from roarbench.analysis.paper_curves import UNRETRAINED, read_hooker2019
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
+from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
-from roarbench.estimators.naming import find_known_estimator
-from roarbench.estimators.parameters import PARAMETERS, format_value
+from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
 from roarbench.plan.suites import spell_suite
 from roarbench.text import fit_on_one_line, make_printable
 

@@ -11,9 +11,9 @@ from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import name_rows
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_leading_protocols
-from roarbench.protocols.protocol import Protocol
 from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
 from roarbench.stats.bootstrap import Bootstrap

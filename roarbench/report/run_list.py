@@ -11,8 +11,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import make_record
-from roarbench.plan.points import Point, describe_run, expand_points, find_protocol_name
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import Point, build_run, describe_run, expand_points, find_protocol_name
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights

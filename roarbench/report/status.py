@@ -10,16 +10,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.consistency import Dropped
+from roarbench.analysis.checks import Dropped
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.points import Point, describe_run, find_protocol_name
+from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
-from roarbench.protocols import PROTOCOLS
-from roarbench.sandbox.faults import SubmissionFault
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
+from roarbench.submissions.faults import SubmissionFault
 from roarbench.text import MISSING, format_count, format_duration
 
 _STATES = ("done", "running", "missing", "failed")

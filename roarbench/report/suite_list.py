@@ -8,16 +8,13 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.compute.recipe import Recipe
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
-from roarbench.estimators.parameters import PARAMETERS, format_value
+from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.identity import make_record
-from roarbench.plan.common_network import make_tuning_recipe
-from roarbench.plan.points import expand_points
-from roarbench.plan.recipe import Recipe
+from roarbench.plan.planned_runs import count_reference_epochs, expand_points, list_shared_inputs, make_tuning_recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
-from roarbench.plan.run_keys import count_reference_epochs
-from roarbench.plan.shared_inputs import list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.text import format_count

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.faithfulness import METRICS, Metric
-from roarbench.analysis.probability_drop import compute_probability_drops
+from roarbench.analysis.faithfulness import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Flag,
     Mark,
@@ -23,14 +22,10 @@ from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, name_rows
 from roarbench.estimators.estimator import NOISY
+from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.runs import find_fill_word
 from roarbench.plan.suite import SuiteSpec
-from roarbench.protocols import SHOWN
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
-from roarbench.stats import VERSION
-from roarbench.stats.board import RANDOM, ZERO, Board, Row
+from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop

@@ -1,6 +1,7 @@
-"""The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
+"""The table of a suite in six formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -8,7 +9,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.report.latex import format_latex_table
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import summarize_notes, write_remarks
 from roarbench.report.table_values import format_csv, format_json
@@ -35,6 +35,23 @@ _JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of
 _BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _NARROW = 80  # columns that a caption may fill
 _NAME = 14  # letters of a name in a line, where it has to go on in the next
+_LETTERS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "–": "--",
+    "≈": r"$\approx$",
+    "Δ": r"$\Delta$",
+    "†": r"\textdagger{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}
+_SIGNED = re.compile(r"(?<![\w.-])[+-]\d+(\.\d+)?")  # a number with its sign, not the end of a name or of 2-4
+_COMMAND = re.compile(r"`([^`]*)`")
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
@@ -262,3 +279,39 @@ def format_html(table: SuiteTable) -> str:
 
 def _cell(text: str, side: str) -> str:
     return f'<td style="text-align:{side};white-space:nowrap">{escape(text)}</td>'
+
+
+def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
+    """Return a `table` with top, middle and bottom rules; each heading comes with `l` or `r`, the side it keeps to.
+
+    Text is plain, but what stands between backticks in the caption is set as code.
+    """
+    rows = [" & ".join(_numbers(escape_latex(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
+    words = _COMMAND.sub(r"\\texttt{\1}", escape_latex(caption))
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{''.join(headings.values())}}}",
+            r"\toprule",
+            rows[0],
+            r"\midrule",
+            *rows[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{words}}}",
+            r"\end{table}",
+        ]
+    )
+
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX sets as it is written."""
+    apart = text.replace("--", "-\0-")  # two hyphens of an option are no dash
+    return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
+
+
+def _numbers(cell: str) -> str:
+    """Set signed numbers as mathematics: a hyphen is shorter than a minus."""
+    return _SIGNED.sub(r"$\g<0>$", cell)

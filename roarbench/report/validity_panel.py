@@ -25,7 +25,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import name_rows
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_dropped
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement

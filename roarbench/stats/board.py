@@ -1,4 +1,4 @@
-"""What a board is: rows with gains, verdicts and places under one protocol, and what their intervals cover."""
+"""A board: rows with gains, verdicts and ranks under one protocol, and the scope of its intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,12 +7,13 @@ from enum import StrEnum
 from roarbench.enums import OTHER_IMAGE, Order
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import make_twin_id
-from roarbench.protocols.protocol import Protocol
+from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
+VERSION = 2  # counts up with every change by which the same answers give other numbers
 RANDOM, SOBEL, BLURRED = CONTROLS
 ZERO = "0"  # what Random's measured gain is held against where it is 0 by construction
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference

@@ -14,7 +14,7 @@ from roarbench.enums import OTHER_IMAGE
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import Floats
-from roarbench.stats.pairwise_differences import Pairs
+from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import Verdict
 
 FEWEST_ROWS = 3  # two rows agree or not: that is no correlation

@@ -1,4 +1,4 @@
-"""Judges all estimators of one protocol: from draws to gains, verdicts and places."""
+"""Boards of one protocol, computed from draws: gains, verdicts and ranks of all estimators."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -6,20 +6,26 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
+from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
-from roarbench.protocols.protocol import Protocol
+from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, SOBEL, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
-from roarbench.stats.pairwise_differences import Pairs
-from roarbench.stats.rank_intervals import Place, compute_place_intervals, compute_places
-from roarbench.stats.reference_variance import References
+from roarbench.stats.own_network_gain import (
+    OwnNetworkGain,
+    OwnNetworkTest,
+    OwnNetworkVerdict,
+    compute_own_network_gain,
+    predict_replication,
+)
+from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, compute_places
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, sample_gains, select_spread
-from roarbench.stats.variance_components import Spread, estimate_spread
+from roarbench.stats.variance import References, Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, detect_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
@@ -243,3 +249,74 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
         beating=judge.beating(name),
         delta_twins=twins,
     )
+
+
+class Kept(NamedTuple):
+    """Predictions that networks keep under an estimator's maps of each of them."""
+
+    # (maps, networks, levels, images), see `compute_own_network_gain`; images that all networks put into one class
+    answers: NDArray[np.bool_]
+    same: bool  # the maps of all networks remove the same features of each of these images
+
+
+def compute_own_network_board(
+    scores: Correctness,
+    kept: Mapping[str, Kept],
+    protocol: Protocol,
+    bootstrap: Bootstrap,
+    shown: Collection[str] | None,
+) -> Board:
+    """Judge the rows of which all answers are there; `scores` says which rows and levels there are, without answers."""
+    gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
+    areas = {name: found.gain for name, found in gains.items()}
+    drawn = Drawn(
+        scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
+    )
+    names = [name for name in scores.estimators if shown is None or name in shown]
+    judged = judge_gains(drawn, names, [name for name, each in kept.items() if each.same])
+    rows = [
+        _network_row(drawn, judged, name, kept[name], gains[name]) if name in kept else _empty(name, scores)
+        for name in names
+    ]
+    networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
+    family = sum(name not in scores.submitted for name, _ in judged.comparisons)
+    return Board(
+        protocol,
+        scores.levels,
+        tuple(rows),
+        images,
+        bootstrap,
+        IntervalScope.NETWORKS,
+        judged.detectable,
+        family,
+        networks,
+    )
+
+
+def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
+    """Return a row with its numbers; its accuracies are the predictions that networks keep under their own maps."""
+    own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
+    sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
+    levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
+    beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.delta_twins[name]}
+    tested = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
+    return replace(
+        _empty(name, drawn.scores),
+        seeds=len(kept.answers),
+        clean=Estimate(1.0),
+        accuracies=tuple(Estimate(float(share)) for share in own),
+        differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
+        gain=Estimate(0.0) if kept.same else drawn.area(name),
+        place=judged.places.get(name),
+        predicted=Estimate() if kept.same else drawn.estimate(predict_replication(found.gain)),
+        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        against=judged.against[name],
+        delta_twins=twins,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else tested,
+    )
+
+
+def _empty(name: str, scores: Correctness) -> Row:
+    nothing = (Estimate(),) * len(scores.levels)
+    check = name in scores.checks
+    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, check)

@@ -7,12 +7,12 @@ import numpy as np
 
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.protocols.protocol import Protocol
+from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
-from roarbench.stats.variance_components import Spread
+from roarbench.stats.variance import Spread
 
 
 def select_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from roarbench.stats.bootstrap import Estimate, Sample, compute_quantile
 from roarbench.stats.curves import Floats
-from roarbench.stats.pairwise_differences import Pairs
+from roarbench.stats.rank_intervals import Pairs
 from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board

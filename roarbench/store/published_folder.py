@@ -22,8 +22,7 @@ from urllib.request import urlopen
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256, write_whole
 from roarbench.identity import check_record, make_record
-from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, list_reference_points
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.compute.bit_planes import Layout
 from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import (
@@ -36,16 +37,22 @@ from roarbench.files import (
     write_whole,
 )
 from roarbench.identity import hash_value
-from roarbench.kernels.bit_planes import Layout
-from roarbench.store.duplicate_rankings import are_same_rankings, find_sibling_rankings
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, drop_first, merge_neighbours
-from roarbench.store.ranking_parts import (
+from roarbench.store.ranking_files import (
     FORMAT,
     MANIFEST,
+    ExplainedBatches,
+    MapProvenance,
+    RankingSpec,
+    are_same_rankings,
     choose_parts,
     compute_tie_share,
+    describe_file,
+    describe_spec,
+    drop_first_images,
+    find_sibling_rankings,
     is_covered,
     list_parts,
+    merge_neighbours,
     read_manifest,
     read_manifest_checksum,
     read_planes,
@@ -56,7 +63,6 @@ from roarbench.store.ranking_parts import (
     suggest_remedy,
     write_planes,
 )
-from roarbench.store.ranking_spec import RankingSpec, describe_file, describe_spec
 
 
 @dataclass(frozen=True)
@@ -278,7 +284,7 @@ class RankingsStore:
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                made += drop_first(first - part.start, (ExplainedBatches(*batches) for batches in noted))
+                made += drop_first_images(first - part.start, (ExplainedBatches(*batches) for batches in noted))
                 kept += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:

@@ -1,22 +1,62 @@
-"""The tables of the results store.
+"""The tables of the results store, and how a database is opened and brought to the newest schema.
 
 Scores are only ever added to, and so are results and failures until their owner has them forgotten, which keeps them
 whole in a table of their own; leases come and go while runs are under way.
 
 Since the first release only tables were added. Whoever changes one that is here raises `HEAD`, and says in
-`open_database._upgrade` how older stores get the change.
+`_upgrade` how older stores get the change.
 """
 
+import os
+import sqlite3
+import time
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+)
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
+
+from roarbench.errors import EmptyStore, Hint, StoreError
+from roarbench.store.database import PATIENCE, Database, explain_errors
 
 HEAD = "0010"  # the newest schema; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
-
 metadata = MetaData()
+_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
+_BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
+_BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
+_BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
+_STOP_WHAT_FAILED = """
+INSERT INTO stopped (key, what, data, reason, created)
+SELECT key, '', '', reason, created FROM failures
+WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)
+"""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -42,8 +82,7 @@ def _required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=False) for name in names]
 
 
-version = Table("roarbench_version", metadata, Column("version_num", String(32), primary_key=True))  # one row
-
+schema_version = Table("roarbench_version", metadata, Column("version_num", String(32), primary_key=True))  # one row
 results = Table(
     "results",
     metadata,
@@ -67,7 +106,6 @@ results = Table(
     Index("ix_results_dataset_model", "dataset", "model"),
     Index("ix_results_created", "created"),  # the store's state is asked for often, and rows are wide
 )
-
 failures = Table(
     "failures",
     metadata,
@@ -77,7 +115,6 @@ failures = Table(
     _added(),
     Index("ix_failures_key", "key"),
 )
-
 leases = Table(  # missing from stores older than 0008
     "leases",
     metadata,
@@ -92,7 +129,6 @@ leases = Table(  # missing from stores older than 0008
     *_required(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
-
 tries = Table(  # jobs that their machine cut off, until they are done or failed; missing from stores older than 0008
     "tries",
     metadata,
@@ -102,7 +138,6 @@ tries = Table(  # jobs that their machine cut off, until they are done or failed
     _added(),
     Index("ix_tries_key", "key"),
 )
-
 stopped = Table(  # what failed and is not done until somebody asks for it; missing from stores older than 0008
     "stopped",
     metadata,
@@ -111,7 +146,6 @@ stopped = Table(  # what failed and is not done until somebody asks for it; miss
     *_required(Text, "data", "reason"),
     _added(),
 )
-
 checksums = Table(  # of what many runs rest on; missing from stores older than 0009
     "checksums",
     metadata,
@@ -122,7 +156,6 @@ checksums = Table(  # of what many runs rest on; missing from stores older than 
     Column("place", Text, nullable=False),  # machine and path of that folder
     Column("created", UtcDateTime, nullable=False),
 )
-
 scores = Table(
     "scores",
     metadata,
@@ -134,7 +167,6 @@ scores = Table(
     Column("versions", JSON, nullable=False),
     Column("created", UtcDateTime, nullable=False),
 )
-
 entries = Table(
     "entries",
     metadata,
@@ -143,7 +175,6 @@ entries = Table(
     Column("source", LargeBinary, nullable=False),
     _added(),
 )
-
 imports = Table(  # rows that another store computed
     "imports",
     metadata,
@@ -151,7 +182,6 @@ imports = Table(  # rows that another store computed
     Column("file", String(64), nullable=False),  # checksum of the file that they came in
     _added(),
 )
-
 images = Table(  # where images came from; missing from stores older than 0004
     "images",
     metadata,
@@ -161,7 +191,6 @@ images = Table(  # where images came from; missing from stores older than 0004
     *_required(Text, "kind", "folder", "files"),
     _added(),
 )
-
 forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
     "forgotten",
     metadata,
@@ -173,7 +202,6 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
     _added(),
     Index("ix_forgotten_key", "key"),
 )
-
 watched = Table(  # no longer used; missing from stores older than 0006
     "watched",
     metadata,
@@ -184,15 +212,13 @@ watched = Table(  # no longer used; missing from stores older than 0006
     Column("looks", Integer, nullable=False),
     _added(),
 )
-
 remarks = Table(  # on entries and rankings; missing from stores older than 0010
     "remarks",
     metadata,
-    Column("key", Text, primary_key=True),  # kind and subject, as in `annotations.Kind`
+    Column("key", Text, primary_key=True),  # kind and subject, as in `submissions.Kind`
     Column("value", JSON, nullable=False),
     _added(),
 )
-
 suites = Table(  # suites from somebody's file; missing from stores older than 0007
     "suites",
     metadata,
@@ -201,7 +227,6 @@ suites = Table(  # suites from somebody's file; missing from stores older than 0
     Column("folder", Text, nullable=False),  # where its data lay on this machine
     _added(),
 )
-
 reproductions = Table(  # rows that this store's owner computed again
     "reproductions",
     metadata,
@@ -213,3 +238,155 @@ reproductions = Table(  # rows that this store's owner computed again
     _added(),
     Index("ix_reproductions_key", "key"),
 )
+
+
+def open_database(url: str, read_only: bool) -> Database:
+    """Open a database by URL; if it is to be written, make it or bring it to the newest schema.
+
+    Raises:
+        StoreError: It is missing, unreadable, read-only, damaged, of a newer version or no results store.
+    """
+    place = _parse(url)
+    lite = place.get_backend_name() == "sqlite"
+    where = str(place.database) if lite else place.set(query={}).render_as_string(hide_password=True)
+    engine = _sqlite_engine(Path(where), read_only) if lite else _postgres_engine(place, read_only)
+    event.listen(engine, "begin", _begin)
+    database = Database(engine, where)
+    try:
+        _check(database, read_only)
+        if not read_only:
+            with database.write() as connection:  # also finds out whether it can be written at all
+                if (version := _version(connection, where)) < HEAD:
+                    _upgrade(connection, version)
+        if lite and not read_only:
+            _use_wal(engine, where)
+            database.watch()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _parse(url: str) -> URL:
+    try:
+        place = make_url(url)
+    except (ArgumentError, ValueError):
+        raise StoreError("the database URL cannot be read; write sqlite:///PATH or postgresql://HOST/NAME") from None
+    if place.drivername in ("postgresql", "postgres"):
+        place = place.set(drivername="postgresql+psycopg")
+    if place.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise StoreError(f"no results store in '{place.drivername}'; write sqlite:///PATH or postgresql://HOST/NAME")
+    if "@" in (place.host or ""):  # the end of a password
+        raise StoreError("the database URL has an '@' too many; in a password write %40, or leave it to PGPASSWORD")
+    if place.database in (None, "", ":memory:"):
+        raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
+    return place
+
+
+def _sqlite_engine(path: Path, read_only: bool) -> Engine:
+    try:
+        _look(path, read_only)
+    except OSError as error:
+        raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
+
+    pool = NullPool if read_only else QueuePool  # whether the file can change while a reader looks is asked each time
+    return create_engine("sqlite://", creator=partial(_connect, path, read_only), poolclass=pool)
+
+
+def _look(path: Path, read_only: bool) -> None:
+    """Refuse a missing file before SQLite makes it, and another kind of file before SQLite overwrites a short one."""
+    if not read_only:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()  # once: `_connect` makes no other one in its place
+    start = b""
+    if path.exists():
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    if read_only and not start:
+        raise EmptyStore(f"no results store at {path}")
+    if start not in (b"", _MAGIC):
+        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
+
+
+def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    mode = "mode=ro" if read_only else "mode=rw"
+    if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
+        mode += "&immutable=1"  # nobody is writing, and SQLite cannot make the files that it reads beside
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    # isolation_level=None: sqlite3 begins no transaction of its own, `_begin` does
+    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous=FULL")  # done means on the disk
+    connection.execute("PRAGMA foreign_keys=ON")
+    return connection
+
+
+def _postgres_engine(place: URL, read_only: bool) -> Engine:
+    options = f"-c lock_timeout={PATIENCE}s -c default_transaction_read_only={'on' if read_only else 'off'}"
+    arguments: dict[str, Any] = {"options": options, "connect_timeout": 10}
+    try:
+        return create_engine(place, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
+    except ModuleNotFoundError:
+        raise StoreError("PostgreSQL needs psycopg; write `pip install 'roarbench[postgres]'`") from None
+
+
+def _begin(connection: Connection) -> None:
+    manner = str(connection.get_execution_options().get("manner"))
+    statements = {"reading": _BEGIN_READING, "changing": _BEGIN_CHANGING}.get(manner, _BEGIN_WRITING)
+    if statement := statements.get(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+
+
+def _check(database: Database, read_only: bool) -> None:
+    """Refuse what is no store of this version, before anything is written."""
+    with database.read() as connection:
+        version = _version(connection, database.where)
+    if version > HEAD:
+        raise StoreError(
+            f"results store {database.where} has schema {version}, this version knows {HEAD}; "
+            "write `pip install --upgrade roarbench`"
+        )
+    if read_only and not version:
+        raise EmptyStore(f"no results store in the empty database {database.where}")
+    if read_only and version < READABLE:
+        raise StoreError(
+            f"results store {database.where} has schema {version}, this version reads {HEAD}",
+            Hint("; `{}` brings it up to date and loses nothing", "run"),
+        )
+
+
+def _version(connection: Connection, where: str) -> str:
+    """Return the schema's number; empty for an empty database."""
+    names = inspect(connection).get_table_names()
+    if schema_version.name in names:
+        return connection.scalar(select(schema_version.c.version_num)) or ""
+    if names:
+        raise StoreError(f"{where} holds other tables ({names[0]}, …) and no results; name a database of its own")
+    return ""
+
+
+def _upgrade(connection: Connection, version: str) -> None:
+    """Bring an empty database, or a store of an older schema, to the newest."""
+    if "" < version < "0008":
+        connection.exec_driver_sql("DROP TABLE claims")  # before leases; nobody works on it now: they are of the dead
+    metadata.create_all(connection)
+    if version < "0008":
+        connection.exec_driver_sql(_STOP_WHAT_FAILED)
+    connection.execute(delete(schema_version))
+    connection.execute(insert(schema_version), {"version_num": HEAD})
+
+
+def _use_wal(engine: Engine, where: str) -> None:
+    """Let readers and the writer work at the same time; the file remembers it."""
+    deadline = time.monotonic() + PATIENCE
+    with explain_errors(where):
+        connection = engine.raw_connection()
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:  # SQLite does not wait here for another process that does the same
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        connection.close()

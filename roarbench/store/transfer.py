@@ -1,8 +1,15 @@
-"""Results from store to store: one Parquet file with a checksum for every row. Nothing here imports torch."""
+"""Results from store to store in one Parquet file with a checksum for every row, and as a spreadsheet.
+
+A few kilobytes of Parquet can unpack to any size. So the footer has to promise no more than an export takes, and then
+the file is read a few rows at a time, with repeated values still packed while they are measured.
+
+What is left out are the answers to single images and the sources of submissions; `transfer` carries them.
+"""
 
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -11,6 +18,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import Connection, select
 
@@ -23,22 +31,129 @@ from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store import schema
-from roarbench.store.annotations import check_remarks, export_remarks, put_remarks
 from roarbench.store.database import insert_new, select_matching
-from roarbench.store.export_file import COLUMNS, ExportedFile
 from roarbench.store.image_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, make_row, read_result
+from roarbench.store.run_result import RunResult, make_row, read_result, read_run
+from roarbench.store.schema import results
 from roarbench.store.stored_suites import put_suites, read_suites
-from roarbench.store.submissions import find_entries, put_entry
+from roarbench.store.submissions import (
+    Origin,
+    check_remarks,
+    export_remarks,
+    find_entries,
+    put_entry,
+    put_remarks,
+    read_origins,
+)
 from roarbench.submissions.file import Submission, check_source
-from roarbench.text import fit_on_one_line
+from roarbench.text import fit_on_one_line, format_bytes, write_csv
 
+FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
+COLUMNS = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("record", pa.string()),  # canonical JSON of the run; the key is its hash
+        *(pa.field(name, pa.int64()) for name in ("correct", "total")),
+        *(pa.field(name, pa.binary()) for name in ("bits", "probability")),
+        *(pa.field(name, pa.float64()) for name in ("seconds", "smoothness", "loss")),
+        *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
+        pa.field("created", pa.string()),  # ISO 8601, UTC
+        pa.field("source", pa.binary()),  # of a submission; null for others
+        pa.field("sha256", pa.string()),  # of the row's other values
+    ],
+    metadata={"roarbench_format": FORMAT},
+)
+_SIZED = [field.name for field in COLUMNS if field.type in (pa.string(), pa.binary())]
+_BATCH, _ROWS = 64, 5_000_000
+_VALUE = 2**22  # bytes of one value: the probabilities of a million images
+_TIMES, _SMALL = 50, 2**24  # a file unpacks to so many times its size, or to so many bytes if it is small
+_TEXTS = 2**24  # bytes of what a file says of images and suites
+_CODECS = {"SNAPPY", "UNCOMPRESSED"}  # others make gigabytes of kilobytes
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # others repeat parts of values
 _NOTES = b"roarbench_images"  # of the file, where images came from
 _REMARKS = b"roarbench_remarks"  # of the file, what is known of entries and rankings
 _SUITES = b"roarbench_suites"  # of the file, suites from somebody's file
 _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
 _TOGETHER = 500  # rows in one statement
+_OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
+_OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")
+_NAMES = (*_OF_RUN, "estimator_fingerprint", "reference", *_OF_OUTCOME, "versions", "hardware")
+_ROWS_AT_ONCE = 1_000  # rows that are in memory at once
+
+
+class ExportedFile:
+    """A file that somebody's `export` wrote, by what it says.
+
+    Attributes:
+        metadata: What it says of itself, of images and of suites.
+
+    Raises:
+        StoreError: It cannot be read, is of another format, or asks for more than an export takes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _report_read_errors(path):
+            self._most = max(_TIMES * path.stat().st_size, _SMALL)
+            self._file = pq.ParquetFile(path, thrift_string_size_limit=_TEXTS)
+            schema = self._file.schema_arrow
+            self.metadata: dict[bytes, bytes] = schema.metadata or {}
+            found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
+        if found != FORMAT or not schema.equals(COLUMNS):
+            seen = f"format {found}" if found and found != FORMAT else "no export"
+            raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
+        self._check_footer()
+
+    def _check_footer(self) -> None:
+        about = self._file.metadata
+        groups = [about.row_group(number) for number in range(about.num_row_groups)]
+        chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+        rows = [about.num_rows, *(group.num_rows for group in groups), *(chunk.num_values for chunk in chunks)]
+        if not all(0 <= count <= _ROWS for count in rows):
+            raise self._too_large(f"{max(rows, key=abs):,} rows, expected {_ROWS:,} at most")
+        self._check_size(sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks))
+        odd = {chunk.compression for chunk in chunks} - _CODECS
+        odd |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
+        if odd:
+            raise StoreError(f"{self._path} is packed by {min(odd)}, which no export is; export it again")
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows by column names; StoreError where the file is damaged, or unpacks to too much."""
+        unpacked = 0
+        with _report_read_errors(self._path):
+            packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
+            for batch in packed.iter_batches(_BATCH):
+                for name in _SIZED:
+                    unpacked += self._unpacked(name, batch.column(name))
+                    self._check_size(unpacked)
+                yield from batch.to_pylist()
+
+    def _unpacked(self, name: str, column: pa.DictionaryArray) -> int:
+        """Return how many bytes the values of a column take; those of a submission's file once, as they are kept."""
+        used = pc.value_counts(column.indices.drop_null())
+        lengths = pc.binary_length(column.dictionary.take(used.field("values")))
+        if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
+            raise self._too_large(
+                f"a value of {format_bytes(longest)} in {name}, expected {format_bytes(_VALUE)} at most"
+            )
+        return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
+
+    def _check_size(self, unpacked: int) -> None:
+        if unpacked > self._most:
+            raise self._too_large(f"{format_bytes(unpacked)} unpacked, expected {format_bytes(self._most)} at most")
+
+    def _too_large(self, seen: str) -> StoreError:
+        return StoreError(f"{self._path} asks for {seen}; nothing was added, name what `roarbench export` wrote")
+
+
+@contextmanager
+def _report_read_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+        seen = fit_on_one_line(str(error) or type(error).__name__, 90)
+        raise StoreError(f"{path} is not a Parquet file ({seen}); name what `roarbench export` wrote") from None
 
 
 def export_results(
@@ -218,3 +333,35 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
     if submission.id != estimator_id.entry:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
     return result
+
+
+def list_results(store: ResultsStore, path: Path) -> int:
+    """Write a line for every result of a store into a CSV file; the number of lines.
+
+    Raises:
+        CallerError: The file is there already.
+        StoreError: It cannot be written.
+    """
+
+    def write(temporary: Path) -> int:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            return write_csv(file, _lines(store))
+
+    return write_new(path, write)
+
+
+def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:
+    columns = [results.c[name] for name in (*_NAMES, "record")]
+    wanted = select(*columns).order_by("key").execution_options(yield_per=_ROWS_AT_ONCE)
+    with store.database.read() as connection:
+        for rows in connection.execute(wanted).partitions():
+            vouched = read_origins(store.database, [row.key for row in rows])
+            yield from (_line(row, vouched[row.key]) for row in rows)
+
+
+def _line(row: Any, origin: Origin) -> dict[str, Any]:
+    run = read_run(row)
+    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # the record comes after them
+    values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
+    values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
+    return values | {"accuracy": row.correct / row.total, "origin": origin.value}

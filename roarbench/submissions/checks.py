@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from roarbench.compute.networks import build_network
 from roarbench.estimators.engine import find_job_group
-from roarbench.estimators.parameters import format_value
-from roarbench.models.build import build_network
-from roarbench.plan.points import expand_points
-from roarbench.plan.shared_inputs import list_shared_inputs
+from roarbench.estimators.ids import format_value
+from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
-from roarbench.sandbox.explain import (
+from roarbench.submissions.explain import (
     Network,
     Part,
     SandboxAnswer,
@@ -27,10 +26,10 @@ from roarbench.sandbox.explain import (
     count_images_per_sandbox,
     explain,
 )
-from roarbench.sandbox.faults import SubmissionFault, make_fault
-from roarbench.sandbox.limits import CHECK
-from roarbench.sandbox.preflight import check_sandbox
+from roarbench.submissions.faults import SubmissionFault, make_fault
 from roarbench.submissions.file import Refusal, Submission, Warned
+from roarbench.submissions.limits import CHECK
+from roarbench.submissions.preflight import check_sandbox
 from roarbench.text import format_bytes, format_duration
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)

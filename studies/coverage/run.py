@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import ROAR
 from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import compare_boards
@@ -25,7 +25,7 @@ from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
-from roarbench.stats.variance_components import Spread, estimate_spread
+from roarbench.stats.variance import Spread, estimate_spread
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import ROAR
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights, compute_gain
 
 CLEAN_ACCURACY = 0.8

@@ -12,13 +12,11 @@ from pathlib import Path
 
 import torch
 
-from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.compute.networks import build_network
+from roarbench.estimators.catalogue import ESTIMATORS, count_passes
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.inputs import Batch, ClassImages
-from roarbench.estimators.parameters import format_value
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build_network
+from roarbench.estimators.estimator import Batch, ClassImages, Estimator
+from roarbench.estimators.ids import format_value
 from roarbench.text import format_markdown_table
 from studies.page import write_recorded
 

@@ -16,12 +16,11 @@ from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILLS
 from roarbench.errors import RunError
-from roarbench.execution.local_workers import count_workers
 from roarbench.execution.run_suite import Request, run_suite
+from roarbench.execution.this_machine import count_workers
+from roarbench.plan.protocols import MASK_ONLY, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import POINTS

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench import mix_maps
+from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Inputs
+from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.enums import Order, Unit
-from roarbench.kernels.bit_planes import find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import ExchangedImages, StreamedMask
-from roarbench.kernels.inputs import Inputs
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
 from studies.matched.lab import LAYOUT, Lab, Maps, asking, keep, not_asking
 from studies.matched.run import LEVELS, Answers, stored

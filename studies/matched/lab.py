@@ -20,25 +20,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.compute.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
+from roarbench.compute.degrade import DegradedImages, compute_removal_magnitude
+from roarbench.compute.inputs import Inputs, Normalisation, normalise
+from roarbench.compute.masks import assign_strata, match_removed
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.scoring import predict
+from roarbench.compute.streaming import ExchangedImages, StreamedMask
+from roarbench.compute.train import fit
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import PAPER_LEVELS, Order, Unit
-from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators.estimator import NOISE, Batch, blur
 from roarbench.estimators.noise import make_noisy_copies
 from roarbench.estimators.randomness import pair_images
-from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import ExchangedImages, StreamedMask
-from roarbench.kernels.fill import compute_removal_magnitude
-from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.matched_masks import assign_strata, match_removed
-from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.kernels.scoring import predict
-from roarbench.kernels.train import fit
-from roarbench.models.build import build_network
-from roarbench.plan.common_network import make_tuning_recipe
+from roarbench.plan.planned_runs import make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from studies.corpus import corpus
 from studies.corpus.fitted import Fitted, fitted_rows
@@ -173,10 +171,10 @@ def asking(lab: Lab, model: nn.Module) -> Maps:
         "input-x-grad": lambda: x * grad(x),
         "abs-ixg": lambda: (x * grad(x)).abs(),
         "grad": lambda: grad(x),
-        "sgsq": lambda: sum(grad(make_noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
+        "sgsq": lambda: sum(grad(make_noisy_copies(x, ids, j, 0, NOISE)) ** 2 for j in range(8)),
         "half-images": submitted(half_images),
         "class-evidence": submitted(class_evidence),
-        "sg-ixg-abs": lambda: (x * sum(grad(make_noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
+        "sg-ixg-abs": lambda: (x * sum(grad(make_noisy_copies(x, ids, j, 0, NOISE)) for j in range(8))).abs(),
     }
 
 

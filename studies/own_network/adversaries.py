@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.estimators.baselines import blur
-from roarbench.kernels.ranking import count_removed
+from roarbench.compute.ranking import count_removed
+from roarbench.estimators.estimator import blur
 from studies.own_network.lab import Group
 
 STEPS = (*(0.005 * k for k in range(1, 11)), *(0.1 * k for k in range(1, 11)))  # shares that the greedy search removes

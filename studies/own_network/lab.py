@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.removal import Removal, compute_feature_importance, compute_logits
+from roarbench.compute.degrade import DegradedImages, replace_features
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import draw_tie_order, rank
+from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.enums import OWN_NETWORK_LEVELS, Order, Precision, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
-from roarbench.estimators.inputs import Batch
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.fill import replace_features
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import draw_tie_order, rank
-from roarbench.kernels.train import fit
-from roarbench.models.build import build_network
+from roarbench.estimators.estimator import Batch
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.networks import StoredNetwork
 

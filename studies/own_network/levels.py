@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.analysis.stored_results import collect_results
 from roarbench.enums import Unit
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_interactions, compute_own_network_gain
 from studies.page import opened, program

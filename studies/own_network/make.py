@@ -19,14 +19,13 @@ from roarbench import mix_maps
 from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.analysis.stored_results import collect_results
 from roarbench.api.removal import Removal
+from roarbench.compute.inputs import normalise
 from roarbench.enums import Order, Precision, Unit
-from roarbench.estimators.baselines import blur
-from roarbench.kernels.inputs import normalise
+from roarbench.estimators.estimator import blur
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
-from roarbench.protocols.roar import ROAR
 from roarbench.store.networks import compute_weights_checksum
 from studies.own_network import adversaries
 from studies.own_network.lab import MORF, VARIANTS, Group, Kept, Lab, keep_results, read_results, untrained

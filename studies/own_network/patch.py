@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from roarbench import planted_corners
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.datasets import planted_corners
 from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
-from roarbench.estimators.inputs import Batch
-from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.estimators.estimator import Batch
 from roarbench.store.networks import StoredNetwork
 from studies.own_network.lab import TEST_IDS, untrained
 from studies.page import program

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from roarbench.analysis.stored_results import collect_results
 from roarbench.api.removal import compute_logits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import normalise
+from roarbench.compute.ranking import count_removed, draw_tie_order, rank
+from roarbench.compute.train import fit
 from roarbench.enums import Unit
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import normalise
-from roarbench.kernels.ranking import count_removed, draw_tie_order, rank
-from roarbench.kernels.train import fit
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.roar import ROAR
 from studies.own_network.adversaries import greedy
 from studies.own_network.lab import TEST_IDS, Lab, keep_results, read_results, untrained
 from studies.page import opened, program

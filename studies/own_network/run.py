@@ -15,9 +15,7 @@ import numpy as np
 import roarbench as rb
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import MATCHED, ROAR, Protocol
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain

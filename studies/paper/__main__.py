@@ -9,16 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from roarbench.analysis.claims import CLAIMS, Finding
-from roarbench.analysis.paper_curves import read_hooker2019
+from roarbench.analysis.paper import CLAIMS, Finding, read_hooker2019
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_name
-from roarbench.plan.points import expand_points
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_tables, list_claims
 from roarbench.stats.board import Row
 from roarbench.stats.board_agreement import compute_agreement

@@ -22,9 +22,9 @@ from roarbench import load_suite
 from roarbench.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submissions import SubmissionMode, read_submissions, store_submissions
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec
-from roarbench.protocols import PROTOCOLS
 from roarbench.store.workspace import Workspace
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"

@@ -9,14 +9,11 @@ from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.plan.points import expand_points
+from roarbench.estimators.catalogue import count_passes, find_estimator
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_own_network_gain

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from roarbench.analysis.results_query import find_plan
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.api.suite_lookup import find_plan
 from roarbench.enums import Unit
-from roarbench.protocols.matched import MATCHED
+from roarbench.plan.protocols import MATCHED
 from roarbench.stats.board import Board
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.compute_board import compute_board

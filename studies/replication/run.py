@@ -10,10 +10,9 @@ from pathlib import Path
 from roarbench.analysis.stored_results import add_stored_submissions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
+from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap import Estimate

@@ -10,9 +10,9 @@ from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.plan.points import expand_points
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.roar import ROAR
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.store.results import ResultsStore

@@ -2,16 +2,17 @@
 
 import pytest
 
-from roarbench.analysis.claims import (
+from roarbench.analysis.paper import (
     CLAIMS,
     RANDOM_RETRAINED,
     RANDOM_UNRETRAINED,
+    UNRETRAINED,
     Holds,
     Pair,
     Tables,
     compute_curve_gain,
+    read_hooker2019,
 )
-from roarbench.analysis.paper_curves import UNRETRAINED, read_hooker2019
 from roarbench.enums import PAPER_LEVELS, Order
 from roarbench.estimators.catalogue import ESTIMATORS
 

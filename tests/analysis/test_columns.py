@@ -6,24 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.faithfulness import METRICS, list_score_specs
-from roarbench.analysis.probability_drop import compute_probability_drops
+from roarbench.analysis.faithfulness import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.stored_results import add_prediction_stability, collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.points import Point
+from roarbench.plan.planned_runs import Point
+from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
 from roarbench.stats.probability_drop import compute_probability_drop
-from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.quantus_scores import Score, put_scores
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
 from roarbench.store.workspace import Workspace

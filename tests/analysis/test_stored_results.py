@@ -11,14 +11,11 @@ from roarbench.analysis.stored_results import collect_all_versions, collect_resu
 from roarbench.cli.suggested_commands import propose_others
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
-from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.status import count_status
 from roarbench.store.image_sources import LOCAL, ImageNote
 from roarbench.store.leases import Owner

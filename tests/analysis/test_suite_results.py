@@ -9,20 +9,18 @@ from math import comb
 import numpy as np
 import pytest
 
-from roarbench.analysis.chance_test import is_at_chance, is_near_chance
+from roarbench.analysis.checks import is_at_chance, is_near_chance
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.points import Point
+from roarbench.plan.planned_runs import Point
+from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
-from roarbench.protocols.unretrained import MORF
+from roarbench.report.charts import make_chart
 from roarbench.report.claim_table import compute_tables, describe_results
-from roarbench.report.curve_chart import make_chart
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import format_json, list_doubts
 from roarbench.stats.board import IntervalScope

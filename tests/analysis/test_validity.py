@@ -21,11 +21,9 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.points import expand_points
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.validity_panel import format_agreements
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.text import format_interval

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import roarbench
-from roarbench.execution import local_workers
+from roarbench.execution import this_machine
+from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.protocols import PROTOCOLS
 from tests.helpers.tiny_suite import InlineEngine
 
 ROWS = ("random", "truth")
@@ -35,5 +35,5 @@ def networks():
 def inline():
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_workers, "LocalEngine", InlineEngine)
+        patch.setattr(this_machine, "LocalEngine", InlineEngine)
         yield

@@ -15,7 +15,7 @@ from torch import nn
 import roarbench
 from roarbench.api.network_source import write_network_source
 from roarbench.api.suites import make_console
-from roarbench.models.build import build_network
+from roarbench.compute.networks import build_network
 from tests.helpers import own_package
 from tests.helpers.given import arrays, network
 

@@ -11,7 +11,7 @@ from roarbench.api.removal import hash_images
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators.estimator import Batch
 from roarbench.stats.bootstrap import Sample
 
 

@@ -10,9 +10,9 @@ from captum.attr import IntegratedGradients, Saliency
 from torch import nn
 from torch.nn import functional as F
 
-from roarbench.api.functions import make_submission
+from roarbench.api.submission_source import make_submission
 from roarbench.errors import CallerError
-from roarbench.sandbox.entry_points import estimate_of
+from roarbench.submissions.entry_points import estimate_of
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)

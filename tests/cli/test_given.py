@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from leaderboard.views import read_views
+from roarbench.compute.networks import build_network
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
-from roarbench.models.build import build_network
-from roarbench.plan.points import expand_points
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.selection import add_from_options, read_estimators, select_part
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.plan.weights import make_weights_title
-from roarbench.protocols.roar import ROAR
 from roarbench.report.estimator_profile import make_profile
 from roarbench.report.estimator_profile import make_run_command as command_of
 from roarbench.store.networks import compute_weights_checksum

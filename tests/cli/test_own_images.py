@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import command, record
 from tests.helpers.older_suites import OLDER
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite

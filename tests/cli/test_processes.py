@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.protocols import PROTOCOLS, SHOWN
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.protocols import PROTOCOLS, SHOWN
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked

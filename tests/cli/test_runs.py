@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store

@@ -14,13 +14,11 @@ import pytest
 
 from roarbench.cli.suggested_commands import add_command, hide_password, propose_command
 from roarbench.errors import EmptyStore, StoreError, UnknownName
-from roarbench.forecast import plan
+from roarbench.execution import forecast
+from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.open_database import open_database
+from roarbench.store.schema import open_database
 from tests.helpers.command_line import SMALL, publish
 
 
@@ -115,7 +113,7 @@ def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
 
 def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(plan, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
+    monkeypatch.setattr(forecast, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
     answer = call("run", *SMALL, "--store", tmp_path / "store")
     assert answer.code == 2 and answer.out == ""
     assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)

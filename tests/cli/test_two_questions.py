@@ -5,12 +5,11 @@ import shutil
 
 import pytest
 
-from roarbench.api.suite_lookup import load_suite
 from roarbench.api.suite_result import Difference
-from roarbench.cli.commands.showing import _difference_text
+from roarbench.api.suites import load_suite
+from roarbench.cli.show import _difference_text
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -31,7 +30,7 @@ def run(published, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("roarbench.execution.progress._LINE_EVERY", 0.0)
         said = []
-        patch.setattr("roarbench.cli.commands.terminal.err.print", lambda *text, **_: said.append(text[0]))
+        patch.setattr("roarbench.cli.terminal.err.print", lambda *text, **_: said.append(text[0]))
         assert command("run", *ASKED, "--store", store) == 0
     return store, said
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from roarbench.compute import torchvision_networks
+from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
@@ -22,11 +24,9 @@ from roarbench.datasets.decode_image import (
     inspect_image,
     refuse_damaged,
 )
-from roarbench.datasets.idx import has_idx, read_idx
+from roarbench.datasets.image_files import has_idx, read_idx
 from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.kernels.inputs import Normalisation
-from roarbench.models import torchvision_models
 from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 
@@ -232,7 +232,7 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
 @pytest.mark.parametrize("sides", [(60, 40), (41, 77), (33, 33), (63, 32)])
 def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
     """Bit by bit, also where a side or a border is odd: its long side is rounded down, its border to an even number."""
-    torchvision_models.import_torchvision_models()  # which can be imported also where its operators do not match torch
+    torchvision_networks.import_torchvision_models()  # also where its operators do not match torch
     functional = import_module("torchvision.transforms.functional")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
     for resize, size in ((32, 28), (40, 33), (28, 28), (21, 16)):

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET
+from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.image_files import find_split_pairs, is_split
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import count_images, open_source
-from roarbench.datasets.split_names import find_split_pairs, is_split
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite, write_suite_text

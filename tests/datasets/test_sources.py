@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import errors
 
-from roarbench.datasets import FOLDERS, PARQUET, locations
-from roarbench.datasets import hub as hub_files
-from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets import locations
+from roarbench.datasets import locations as hub_files
+from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.sources import count_images, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.execution.class_templates import make_class_images
+from roarbench.execution.importance import make_class_images
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from roarbench.models.build import build_network
+from roarbench.compute.networks import build_network
 from tests.helpers.networks import CLASSES, SIDE, images_like_photographs, residual_network
 from tests.helpers.streamed import seeded
 

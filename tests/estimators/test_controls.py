@@ -6,8 +6,7 @@ import torch
 from scipy import ndimage
 
 from roarbench.errors import DataError
-from roarbench.estimators.baselines import blur
-from roarbench.estimators.estimator import SEED
+from roarbench.estimators.estimator import SEED, blur
 from roarbench.estimators.noise import draw_random_importance
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded

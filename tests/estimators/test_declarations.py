@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.inputs import Batch, ClassImages
-from roarbench.estimators.parameters import PARAMETERS
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.models.build import build_network
+from roarbench.compute.networks import build_network
+from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
+from roarbench.estimators.estimator import Batch, ClassImages
+from roarbench.estimators.ids import PARAMETERS
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.streamed import seeded
 
@@ -43,7 +42,7 @@ def test_a_declaration_says_everything(row):
     assert row.neighbours is not None, "say whether it needs what lies beside a feature"
     assert (row.maps is None) == (row.shared or not row.has_map), "say maps=, the function"
     assert (row.cost is None) == (row.control or row.shared), "say cost=, what an image takes"
-    assert set(row.parameters) <= set(PARAMETERS), "of the table in parameters.py"
+    assert set(row.parameters) <= set(PARAMETERS), "of the table in ids.py"
     assert (ROOT / row.source).is_file()
     assert f'"{row.id}"' in (ROOT / row.source).read_text(), "its source is another file"
 

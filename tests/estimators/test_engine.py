@@ -8,19 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from roarbench.compute.bit_planes import Layout, read_bin_codes
+from roarbench.compute.networks import build_network
 from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.errors import MachineError
-from roarbench.estimators import ensembles
-from roarbench.estimators.baselines import blur
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
-from roarbench.estimators.engine import Explained, Subject, compute_importance_maps, compute_maps_together
-from roarbench.estimators.ensembles import MapRequest, Moments, compute_model_maps
-from roarbench.estimators.estimator import CONTROLS, IG_STEPS, SAMPLES, SEED, Passes
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators import engine
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, count_passes, find_estimator
+from roarbench.estimators.engine import (
+    Explained,
+    MapRequest,
+    Moments,
+    Subject,
+    compute_importance_maps,
+    compute_maps_together,
+    compute_model_maps,
+)
+from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Batch, Passes, blur
 from roarbench.estimators.noise import make_noisy_copies
-from roarbench.estimators.pass_counts import count_passes
-from roarbench.kernels.bit_planes import Layout, read_bin_codes
-from roarbench.models.build import build_network
 from tests.helpers.networks import (
     CountingPasses,
     Small,
@@ -84,7 +88,7 @@ SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, se
 @pytest.mark.parametrize("base", ["grad", "gb", "ig"])
 def test_all_18_are_captums_bases_combined(base, model, batch, black):
     assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
-    copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED) for j in range(SAMPLES))]
+    copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED, NOISE) for j in range(SAMPLES))]
     clean, *noisy = (captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
     (found,) = compute_model_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
     for form, slow in SLOW.items():
@@ -120,7 +124,7 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         return torch.autograd.grad(logits.float().gather(1, drawn.targets[:, None]).sum(), inputs)[0].double()
 
     lasting = drawn.images.contiguous(memory_format=torch.channels_last)
-    copies = torch.stack([gradient(make_noisy_copies(lasting, drawn.ids, j, SEED)) for j in range(SAMPLES)])
+    copies = torch.stack([gradient(make_noisy_copies(lasting, drawn.ids, j, SEED, NOISE)) for j in range(SAMPLES)])
     path = [gradient(torch.lerp(black, lasting, i / IG_STEPS)) for i in range(1, IG_STEPS)] + [gradient(lasting)]
     expected = {
         "grad": path[-1],
@@ -197,8 +201,8 @@ def test_a_gpu_finds_the_bins_of_the_cpu():
 def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_noise(
     tiny, model, batch, black, monkeypatch
 ):
-    drawn, draws = [], ensembles.draw_normal_noise
-    monkeypatch.setattr(ensembles, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
+    drawn, draws = [], engine.draw_normal_noise
+    monkeypatch.setattr(engine, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     subjects = [
         Subject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),

@@ -9,13 +9,12 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.functional import relu
 
+from roarbench.compute.networks import build_network
 from roarbench.errors import CallerError
-from roarbench.estimators.affine_stem import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.estimator import IG_STEPS
+from roarbench.estimators.backward_rules import Guided
+from roarbench.estimators.estimator import IG_STEPS, PAPERS
 from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
-from roarbench.estimators.guided_backprop import Guided
-from roarbench.estimators.inputs import PAPERS
-from roarbench.models.build import build_network
+from roarbench.estimators.network_parts import SplitStem, fold_batchnorm, split_stem
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
 from tests.helpers.streamed import seeded
 

@@ -10,15 +10,14 @@ import torch
 from torch import nn
 from torch.nn.functional import interpolate
 
+from roarbench.compute.networks import build_network
 from roarbench.errors import RunError
-from roarbench.estimators.cam_layers import find_blocks, run_to_layer
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.estimator import SEED
+from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.cam import stretch_over_image
-from roarbench.estimators.families.occlusion import count_squares, number_squares
-from roarbench.estimators.inputs import Batch
+from roarbench.estimators.families.perturbation import count_squares, number_squares
+from roarbench.estimators.network_parts import find_blocks, run_to_layer
 from roarbench.estimators.noise import draw_coalitions, draw_mask_cells, draw_path_points, make_noisy_copies
-from roarbench.models.build import build_network
 from roarbench.plan.suites import find_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded

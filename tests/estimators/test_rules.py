@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.compute.networks import build_network
 from roarbench.errors import RunError
-from roarbench.estimators.deeplift_rules import Rescaled
-from roarbench.estimators.inputs import Batch
-from roarbench.estimators.traced_network import trace_to_modules
-from roarbench.models.build import build_network
+from roarbench.estimators.backward_rules import Rescaled
+from roarbench.estimators.estimator import Batch
+from roarbench.estimators.network_parts import trace_to_modules
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 

@@ -9,10 +9,9 @@ import torch
 
 from roarbench.execution import jobs, scheduler
 from roarbench.files import compute_sha256
+from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.weights import PUBLISHED, Published
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, size_jobs
 from tests.helpers.trainings import network

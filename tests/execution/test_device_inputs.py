@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.compute.degrade import fill_features, unpack_bits
 from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution.importance import make_image_ids
-from roarbench.kernels.degrade import unpack_bits
-from roarbench.kernels.fill import fill_features
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from roarbench.protocols.roar import ROAR
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, rankings_of
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.compute import train
+from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.compute.recipe import Augmentation
+from roarbench.compute.scoring import predict
+from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_float32_layout
 from roarbench.enums import Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.inputs import Batch, ClassImages, Settings
-from roarbench.kernels import train
-from roarbench.kernels.augment import augment, shrink_images
-from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.kernels.scoring import predict
-from roarbench.kernels.train import fit
-from roarbench.plan.recipe import Augmentation
+from roarbench.estimators.estimator import Batch, ClassImages, Settings
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.streamed import seeded

@@ -13,32 +13,30 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.stored_results import collect_results
+from roarbench.compute import external_networks
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import local_workers, pretrained_weights
-from roarbench.execution.network_check import drop_inapplicable_estimators
+from roarbench.execution import pretrained_weights, this_machine
+from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.models import external_networks
-from roarbench.models.build import build_network
 from roarbench.plan.custom_suite import read_suite_record, write_suite_record
-from roarbench.plan.explained_networks import set_explained_networks
-from roarbench.plan.run_keys import list_keys
+from roarbench.plan.planned_runs import list_keys
+from roarbench.plan.protocols import MORF, OWN_NETWORK
+from roarbench.plan.selection import set_explained_networks
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import make_weights_title
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.unretrained import MORF
 from roarbench.store import stored_suites
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import keep_suite
+from roarbench.store.stored_suites import keep_suite, trust_network
 from roarbench.store.submissions import ReproductionOutcome
-from roarbench.store.trusted_files import trust_network
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -140,8 +138,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(local_workers, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(this_machine, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(this_machine, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(find_default_url(tmp_path)) as store:
 

@@ -11,21 +11,16 @@ from rich.console import Console
 from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
-from roarbench.execution.job_graph import Step, build_job_graph
+from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_unreachable
 from roarbench.execution.progress import Watch, estimate_step_seconds
 from roarbench.execution.scheduler import Event
-from roarbench.execution.step_queue import Schedule, find_unreachable
-from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import count_work
-from roarbench.plan.points import expand_points
+from roarbench.execution.workload import Rates, count_work
+from roarbench.jobs import Job
+from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
-from roarbench.workers.job import Job
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 
 

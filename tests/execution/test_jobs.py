@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from roarbench import devices
+from roarbench.compute import train
 from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import make_noisy_copies
 from roarbench.execution import importance, jobs, ranking_jobs
-from roarbench.kernels import train
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
 
@@ -169,7 +169,7 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work):
 
 @pytest.mark.slow
 def test_a_redrawn_random_ranking_is_drawn_while_training(work):
-    """By draws that tests/kernels/test_inputs.py looks at, others for either split."""
+    """By draws that tests/compute/test_inputs.py looks at, others for either split."""
     run = run_of(work, "random-redrawn", t=0.5)
     train, test = (jobs._inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.learning_rate_search import find_peak, tune_recipe
+from roarbench.execution.network_trials import find_peak, tune_recipe
 from roarbench.plan.new_suite import write_suite as write_new_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite

@@ -7,29 +7,29 @@ import pytest
 import torch
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.scoring import predict
+from roarbench.compute.streaming import ExchangedImages, StreamedMask
+from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.device_inputs import remove_features
-from roarbench.forecast.plan import count_missing_work
-from roarbench.kernels.bit_planes import find_removed_bits
-from roarbench.kernels.exchange import ExchangedImages, StreamedMask
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.scoring import predict
-from roarbench.kernels.train import fit
-from roarbench.plan.common_network import make_common_network, make_tuning_recipe
-from roarbench.plan.points import expand_points
+from roarbench.execution.forecast import count_missing_work, find_made_inputs
+from roarbench.plan.planned_runs import (
+    SharedInputs,
+    expand_points,
+    list_shared_inputs,
+    make_common_network,
+    make_tuning_recipe,
+)
+from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.shared_inputs import SharedInputs, list_shared_inputs
 from roarbench.plan.suite import Block
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.exchanged import ROAR_EXCHANGED
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.store.available_inputs import find_made_inputs
 from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of

@@ -13,19 +13,17 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.api.suite_result import SuiteResult
+from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
-from roarbench.execution import cross_network_scoring
 from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.jobs import hash_masks
 from roarbench.execution.scheduler import run_missing
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import list_keys, list_ranked_splits, make_reference
+from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_splits, make_reference
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
-from roarbench.protocols.roar import ROAR
 from roarbench.report.replication_table import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_values import list_flat_rows
@@ -110,7 +108,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     work, *_, results = done
     assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.held(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
-    other = cross_network_scoring.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
+    other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
     board = load_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}

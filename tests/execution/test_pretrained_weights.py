@@ -12,22 +12,21 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
 from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, pretrained_weights
 from roarbench.execution.pretrained_weights import load_given, load_start
-from roarbench.kernels.inputs import Normalisation
-from roarbench.models.build import build_network
-from roarbench.plan.common_network import make_common_network
+from roarbench.plan.planned_runs import make_common_network
+from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.weights import PUBLISHED, make_weights_title
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.roar import ROAR
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite

@@ -14,9 +14,9 @@ import torch
 from roarbench.analysis.faithfulness import METRICS, list_score_specs
 from roarbench.execution import quantus
 from roarbench.execution.quantus import score_maps
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import publish
 from tests.helpers.tiny_suite import SUITE, TEST, make_work
 

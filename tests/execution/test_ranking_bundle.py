@@ -10,18 +10,16 @@ from rich.console import Console
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.execution import local_workers
+from roarbench.execution import this_machine
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
+from roarbench.plan.protocols import AUGMENTED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import make_weights_title
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
@@ -157,7 +155,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     """Though another suite with the same images and network comes first in the table."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(this_machine, "LocalEngine", InlineEngine)
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0

@@ -14,9 +14,9 @@ from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.execution import importance, jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
+from roarbench.jobs import JobOutcome
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.provenance import read_code_version
-from roarbench.workers.job import JobOutcome
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
@@ -153,7 +153,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
 
         def wait(self, timeout):
             ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, jobs.Scored) for outcome in ended):
+            if len(ended) == 2 and all(isinstance(outcome.value, jobs.ScoredRun) for outcome in ended):
                 kept.append(ended[1].name)
                 return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
             return ended

@@ -9,24 +9,21 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.scoring import predict
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.execution import importance
 from roarbench.execution import ranking_jobs as shards
-from roarbench.execution.class_templates import make_class_images
 from roarbench.execution.device_inputs import remove_features
+from roarbench.execution.importance import make_class_images
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.forecast.workload import count_work
-from roarbench.kernels.bit_planes import find_removed_bits
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.scoring import predict
-from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, list_reference_points, make_reference
+from roarbench.execution.workload import count_work
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points, make_reference
+from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from roarbench.store.workspace import Workspace
 from tests.helpers.tiny_suite import SUITE, TEST, completed, make_runs, rank_all, rankings_of, score, size_jobs, spec_of
 

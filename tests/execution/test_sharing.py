@@ -10,22 +10,20 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.consistency import find_inconsistency
+from roarbench.analysis.checks import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
-from roarbench.execution import heartbeat, jobs, ranking_jobs, scheduler
+from roarbench.execution import jobs, ranking_jobs, scheduler
 from roarbench.execution.artifacts import list_needed_artifacts, read_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
+from roarbench.jobs import JobOutcome
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import leases
-from roarbench.workers.job import JobOutcome
 from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.store_rows import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
@@ -107,8 +105,8 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
                 return []
             return super().wait(timeout)
 
-    enter = heartbeat.Heartbeat.__enter__
-    monkeypatch.setattr(heartbeat.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
+    enter = scheduler.Heartbeat.__enter__
+    monkeypatch.setattr(scheduler.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
     sleeps.append(lambda: store.leave(heir))
     engine = Losing()
     events = list(run_missing(work, runs, store, engine))
@@ -120,7 +118,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
 
 def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
     """A stopped terminal: whoever reads the events takes none for long."""
-    monkeypatch.setattr(heartbeat, "PULSE", 0.01)
+    monkeypatch.setattr(scheduler, "PULSE", 0.01)
 
     class Two(InlineEngine):
         idle = 2

@@ -8,19 +8,17 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.masks import compute_smoothness
+from roarbench.compute.networks import SmallResNet
+from roarbench.compute.recipe import Augmentation, Decay, Recipe
+from roarbench.compute.train import fit
 from roarbench.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.mask_smoothness import compute_smoothness
-from roarbench.kernels.train import fit
-from roarbench.models.small_networks import SmallResNet
-from roarbench.plan.recipe import Augmentation, Decay, Recipe
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suite import Block
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
@@ -132,7 +130,7 @@ class Slow:
         return self.normalised(slow.degraded(self.pixels[split], removed, self.means))
 
     def trained(self, inputs, seed):
-        """The weights of a network that learnt these inputs; `tests/kernels/test_train.py` has training slowly."""
+        """The weights of a network that learnt these inputs; `tests/compute/test_train.py` has training slowly."""
         model = self.network(seed)
         inputs = DegradedImages(torch.from_numpy(inputs), None, torch.zeros(3), Unit.SCALAR)
         fit(model, inputs, torch.from_numpy(self.labels["train"]), ONES, RECIPE, seed)

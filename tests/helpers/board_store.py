@@ -11,8 +11,7 @@ import numpy as np
 from leaderboard.views import Views, read_views
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork
-from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import Point, build_run, expand_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, find_default_url

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from operator import add, truediv
 
 from roarbench.errors import CallerError, RunError
+from roarbench.jobs import Engine, Job, JobOutcome
 from roarbench.plan.suites import find_suite
-from roarbench.workers.job import Engine, Job, JobOutcome
 
 PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 

@@ -116,7 +116,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
-    from roarbench.estimators import ensembles
+    from roarbench.estimators import engine
 
     gpu = FakeGpu()
     with ExitStack() as stack:
@@ -128,7 +128,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (ensembles, "prefetch", lambda items: items),  # the modes are of one thread
+            (engine, "prefetch", lambda items: items),  # the modes are of one thread
         ):
             stack.enter_context(patch.object(place, name, instead))
         for mode in (torch.no_grad(), FakeTensorMode(), gpu):

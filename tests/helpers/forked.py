@@ -15,12 +15,11 @@ from pathlib import Path
 import psycopg  # noqa: F401
 import pytest  # noqa: F401
 
+from roarbench import local_workers
 from roarbench.cli import main
-from roarbench.execution import run_suite
-from roarbench.forecast import rates
+from roarbench.execution import run_suite, workload
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
-from roarbench.workers import local
 from tests.helpers.commands import PATIENCE
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -58,8 +57,8 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     os.dup2(file, 1), os.dup2(file, 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
-    local.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
+    local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
+    run_suite.measure_rates = lambda engine, suite, work, say: workload.assume_rates(suite, workload.CORE)
     add = ResultsStore.add
 
     def noted(store: ResultsStore, result: object, *number: int) -> bool:

@@ -9,10 +9,9 @@ from pathlib import Path
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
+from roarbench.plan.protocols import KAR, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import MORF
 from tests.helpers.older_suites import OLDER
 
 NAMES = (

@@ -10,13 +10,10 @@ from scipy.special import ndtr
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.points import Point, expand_points
-from roarbench.plan.run_keys import build_run, list_reference_points
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.provenance import Provenance
 from roarbench.store.run_result import RunResult, pack_answers
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.inputs import Batch, ClassImages
-from roarbench.models.build import build_network
+from roarbench.estimators.estimator import Batch, ClassImages
 
 CLASSES = 5
 SIDE = 12

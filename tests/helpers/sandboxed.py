@@ -2,8 +2,8 @@
 
 import torch
 
-from roarbench.models.build import build_network
-from roarbench.sandbox.explain import Network, Part, Task
+from roarbench.compute.networks import build_network
+from roarbench.submissions.explain import Network, Part, Task
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """

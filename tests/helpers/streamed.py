@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.streaming import StreamedImages
 from roarbench.enums import Order, Unit
-from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.kernels.streaming import StreamedImages
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.enums import Order, Split, Unit
@@ -17,23 +18,19 @@ from roarbench.execution import importance, job_graph, jobs, ranking_jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.measurement import measure_worker_rates
-from roarbench.forecast.rates import CORE, assume_rates
-from roarbench.kernels.bit_planes import find_removed_bits
-from roarbench.plan.points import expand_points
+from roarbench.execution.this_machine import measure_worker_rates
+from roarbench.execution.workload import CORE, assume_rates
+from roarbench.jobs import Job, JobOutcome, perform_job
+from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.workspace import Workspace
-from roarbench.workers.job import Job, JobOutcome, perform_job
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)

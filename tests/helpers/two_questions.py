@@ -5,8 +5,7 @@ from dataclasses import replace
 from roarbench.analysis.row_warnings import Flag, Grade
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate

@@ -23,8 +23,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard.render import export_site
 from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols.roar import ROAR
 from roarbench.report.table_values import format_csv
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results, views_of

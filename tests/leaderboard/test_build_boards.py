@@ -11,12 +11,10 @@ from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.naming import find_display_name
+from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
+from roarbench.plan.protocols import ROAR, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.protocols import SHOWN
-from roarbench.protocols.roar import ROAR
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place, find_reversed

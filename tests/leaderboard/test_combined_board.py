@@ -15,16 +15,14 @@ from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
 from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.report.estimator_profile import make_run_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.results import ResultsStore
+from roarbench.store.submissions import Kind, put_remarks
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.command_line import publish
 from tests.helpers.two_questions import by_hand

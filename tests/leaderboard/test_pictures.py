@@ -11,17 +11,16 @@ from PIL import Image
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.shown_images import choose_images, count_correct_networks, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.compute.degrade import compute_removal_magnitude
+from roarbench.compute.masks import compute_changes
 from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution import jobs
 from roarbench.execution.device_inputs import match_bits
-from roarbench.kernels.fill import compute_removal_magnitude
-from roarbench.kernels.matched_masks import compute_changes
+from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
-from roarbench.protocols import SHOWN
-from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.store.run_result import pack_answers
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed

@@ -10,10 +10,10 @@ from leaderboard.page.board import list_key_entries
 from leaderboard.page.estimator import collect_doubts, explain_disagreement, write_verdict_sentence
 from leaderboard.records import BoardRow
 from roarbench.analysis.suite_draws import Evidence
-from roarbench.protocols import SHOWN
-from roarbench.report import warning_text
+from roarbench.plan.protocols import SHOWN
+from roarbench.report import table_notes
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.report.warning_text import Doubt
+from roarbench.report.table_notes import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
@@ -187,7 +187,7 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
 
 def texts(results, protocol=MATCHED, **row):
     """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
-    found = warning_text.list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    found = table_notes.list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

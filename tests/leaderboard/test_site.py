@@ -11,8 +11,8 @@ from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.render import PAGES, export_site, list_addresses, render_message, render_page
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, add_estimators
-from roarbench.protocols.roar import ROAR
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from roarbench.store.submissions import keep_entry

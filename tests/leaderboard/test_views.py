@@ -15,10 +15,10 @@ from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.locations import describe_source
 from roarbench.errors import StoreError
 from roarbench.identity import make_record
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import build_run
+from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.image_sources import LOCAL, ImageNote, hash_source, note_images
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions import ReproductionOutcome, note_reproduction

@@ -11,15 +11,14 @@ import torch
 from captum import attr
 from torch import nn
 
+from roarbench.compute.bit_planes import Layout, find_removed_bits
+from roarbench.compute.degrade import DegradedImages, interpolate
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.scoring import predict
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.families.occlusion import number_squares
-from roarbench.estimators.inputs import MapInput
-from roarbench.kernels.bit_planes import Layout, find_removed_bits
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.fill import interpolate
-from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.scoring import predict
+from roarbench.estimators.estimator import MapInput
+from roarbench.estimators.families.perturbation import number_squares
 from tests.helpers.networks import assert_near, images_like_photographs, residual_network
 from tests.helpers.streamed import encoded, seeded
 

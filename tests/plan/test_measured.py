@@ -6,12 +6,10 @@ import pytest
 
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, UnknownName
+from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.selection import set_fill_and_unit
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import KAR, ROAR
 from tests.helpers.made_up import SUITE
 
 ROWS = ("random", "grad")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.plan.run_keys import list_stored_levels
+from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Estimate
 from studies.paper.make import SETS, Step, part, steps

@@ -10,14 +10,19 @@ import pytest
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.identity import encode_canonically, hash_value, make_record
-from roarbench.plan.points import Point, expand_points, select_part_of_suite
-from roarbench.plan.run_keys import build_run, depends_on_reference, list_stored_levels, make_reference
+from roarbench.plan.planned_runs import (
+    Point,
+    build_run,
+    depends_on_reference,
+    expand_points,
+    list_stored_levels,
+    make_reference,
+    select_part_of_suite,
+)
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, read_run_record
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
 from tests.helpers import tiny_suite
 from tests.helpers.older_suites import OLDER
 

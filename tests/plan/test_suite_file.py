@@ -8,23 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.datasets import TABLE
+from roarbench.datasets.catalogue import TABLE
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError, DataError
-from roarbench.execution.network_check import drop_inapplicable_estimators
+from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
-from roarbench.plan.controls import describe_missing_controls
 from roarbench.plan.custom_suite import drop_estimators, read_suite_record, write_suite_record
-from roarbench.plan.points import expand_points
-from roarbench.plan.preprocessing import read_published
-from roarbench.plan.suite import NO_NEIGHBOURS
+from roarbench.plan.data_section import read_published
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
+from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
 from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.plan.suites import find_default_weights
-from roarbench.protocols import PROTOCOLS
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 

@@ -4,23 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.ranking import count_removed
+from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
-from roarbench.kernels.ranking import count_removed
-from roarbench.models import MODELS
-from roarbench.plan.points import expand_points
-from roarbench.plan.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
+from roarbench.plan.planned_runs import expand_points, list_keys
+from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
-from roarbench.plan.run_keys import list_keys
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
 from roarbench.store.published_folder import check_folder
 
 MINE = "mine@1a2b3c4d"

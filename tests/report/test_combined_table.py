@@ -9,9 +9,8 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions
-from roarbench.report.combined_table_formats import format_html, format_text, render_both
-from roarbench.report.gain_bars import draw_gains
+from roarbench.report.charts import draw_gains
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions, format_html, format_text, render_both
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.tables import printed

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.paper_curves import read_published_curves
+from roarbench.analysis.paper import read_published_curves
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order
 from roarbench.errors import CallerError
+from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
-from roarbench.protocols.unretrained import MORF
-from roarbench.report.curve_chart import make_chart
-from roarbench.report.figure_panel import Curve, spread_labels
-from roarbench.report.figures import Axis, Chart, make_figure, save_figure
+from roarbench.report.charts import make_chart
+from roarbench.report.figures import Axis, Chart, Curve, make_figure, save_figure, spread_labels
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
 

@@ -8,12 +8,11 @@ import pytest
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_results import collect_results
-from roarbench.plan.points import describe_run, expand_points
-from roarbench.plan.run_keys import build_run, make_reference
+from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.roar import ROAR
 from roarbench.report.status import count_status, find_run_states, format_activity, measure_activity
 from roarbench.report.suite_list import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner

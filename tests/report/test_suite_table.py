@@ -10,21 +10,19 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
+from roarbench.plan.protocols import KAR, MATCHED, ROAR
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.report.curve_chart import make_chart
+from roarbench.report.charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_remarks
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.annotations import note_findings
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions import keep_entry, note_findings
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result

@@ -8,14 +8,13 @@ import pytest
 
 from roarbench.analysis.row_warnings import Flag, Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.cli.commands.terminal import print_table
+from roarbench.cli.terminal import print_table
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols import SHOWN
-from roarbench.report.latex import escape, format_latex_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_formats import format_html, format_text, render
+from roarbench.report.table_formats import escape_latex, format_html, format_latex_table, format_text, render
 from roarbench.report.table_notes import list_faults, suggest_diagnose, summarize_notes, write_remarks
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -257,11 +256,11 @@ def test_latex_has_the_same_cells():
 
 
 def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_minus():
-    assert escape(r"50%_\input{x}$&#~^") == (
+    assert escape_latex(r"50%_\input{x}$&#~^") == (
         r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}"
     )
-    assert escape("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
-    assert escape("--limit – 3") == "-{}-limit -- 3"
+    assert escape_latex("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
+    assert escape_latex("--limit – 3") == "-{}-limit -- 3"
     assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in format_latex_table(
         {"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], ""
     )

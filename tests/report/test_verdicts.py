@@ -14,23 +14,17 @@ from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import ScoredNetwork, Unit
-from roarbench.plan.points import select_part_of_suite
+from roarbench.plan.planned_runs import select_part_of_suite
+from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols import SHOWN
-from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.report import claim_table
-from roarbench.report.claim_table import (
-    format_claims,
-    format_paper_gains,
-    list_claims,
-    list_paper_gains,
-)
+from roarbench.report.claim_table import format_claims, format_paper_gains, list_claims, list_paper_gains
 from roarbench.report.replication_table import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network_board import Kept
+from roarbench.stats.compute_board import Kept
 from roarbench.stats.sampled_gains import Drawn
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results

@@ -5,17 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
+from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
 from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.variance_components import estimate_spread
+from roarbench.stats.variance import estimate_spread
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 

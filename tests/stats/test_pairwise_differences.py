@@ -16,8 +16,8 @@ from roarbench.stats.bootstrap import (
     estimate_share,
     make_estimate,
 )
-from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.rank_intervals import (
+    Pairs,
     compute_place_intervals,
     compute_places,
     find_significant_pairs,

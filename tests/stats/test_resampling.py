@@ -10,10 +10,16 @@ from scipy.stats import t as student
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
-from roarbench.stats.reference_variance import PRIORS, References, split_deviations, weigh_priors
-from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.training_draws import draw_training_noise
-from roarbench.stats.variance_components import Spread, Trainings, estimate_spread
+from roarbench.stats.resampling import draw_resamples, draw_training_noise
+from roarbench.stats.variance import (
+    PRIORS,
+    References,
+    Spread,
+    Trainings,
+    estimate_spread,
+    split_deviations,
+    weigh_priors,
+)
 
 LEVELS = (0.5, 0.9)
 MANY = Bootstrap(20_000, seed=2)

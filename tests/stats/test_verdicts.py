@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from roarbench.protocols.roar import KAR, ROAR
+from roarbench.plan.protocols import KAR, ROAR
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
-from roarbench.stats.pairwise_differences import Pairs
+from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import (
     Comparison,
     ControlComparison,

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from roarbench.errors import StoreError
 from roarbench.identity import encode_canonically
 from roarbench.plan.suite_file import read_suite
-from roarbench.store import export_file, schema
+from roarbench.store import schema, transfer
 from roarbench.store import transfer as exchange
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, read_suites
@@ -155,7 +155,7 @@ def column(name, values):
     ],
 )
 def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, spoil, words):
-    monkeypatch.setattr(export_file, "_ROWS", 1000)
+    monkeypatch.setattr(transfer, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
     with ResultsStore.open(find_default_url(tmp_path)) as store:

@@ -11,14 +11,13 @@ from filelock import FileLock
 from torch import nn
 
 from roarbench import files
+from roarbench.compute import train
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import StoreError
 from roarbench.execution.scheduler import run_missing
-from roarbench.kernels import train
 from roarbench.plan.runs import ReferenceSpec
 from roarbench.store import networks
-from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.networks import Predictions, StoredReference, compute_weights_checksum
+from roarbench.store.networks import CheckpointFile, Predictions, StoredReference, compute_weights_checksum
 from tests.helpers.damage import flip, halve
 from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
 

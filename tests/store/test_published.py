@@ -12,11 +12,11 @@ from roarbench.analysis.stored_results import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
-from roarbench.report.pull_request import prepare_file, write_comment, write_file
-from roarbench.store.annotations import Kind, put_remarks
+from roarbench.report.publishing import prepare_file, write_comment, write_file
 from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
+from roarbench.store.submissions import Kind, put_remarks
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.older_suites import older_suites
 

@@ -13,14 +13,12 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock
 
+from roarbench.compute.bit_planes import encode
+from roarbench.compute.ranking import draw_tie_order, sort_keys
 from roarbench.enums import PAPER_LEVELS, Making, Split, Unit
 from roarbench.errors import StoreError
-from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.ranking import draw_tie_order, sort_keys
 from roarbench.store import rankings
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
-from roarbench.store.ranking_parts import FORMAT
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from tests.helpers.damage import flip, halve
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from roarbench.errors import StoreError
-from roarbench.store import open_database
 from roarbench.store import provenance as provenance_module
+from roarbench.store import schema
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers
@@ -99,8 +99,8 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
-    opened, connect = [], open_database._connect
-    monkeypatch.setattr(open_database, "_connect", lambda *place: opened.append(place) or connect(*place))
+    opened, connect = [], schema._connect
+    monkeypatch.setattr(schema, "_connect", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
         opened.clear()
         with store.database.at_once():

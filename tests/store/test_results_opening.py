@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from roarbench.cli.suggested_commands import add_command
 from roarbench.errors import StoreError
-from roarbench.store import open_database, schema
+from roarbench.store import schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from tests.helpers.store_rows import make_result, make_run
 
@@ -140,8 +140,8 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
     holder.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.3, holder.close)
     timer.start()
-    engine = open_database._sqlite_engine(filled, read_only=False)
-    open_database._use_wal(engine, str(filled))
+    engine = schema._sqlite_engine(filled, read_only=False)
+    schema._use_wal(engine, str(filled))
     with engine.connect() as connection:
         for name, value in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):  # 2: FULL
             assert connection.exec_driver_sql(f"PRAGMA {name}").scalar() == value
@@ -150,7 +150,7 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
 
 
 def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatch):
-    monkeypatch.setattr(open_database, "PATIENCE", 0.1)
+    monkeypatch.setattr(schema, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
     with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.write():
         with pytest.raises(StoreError, match="another process has held it"), two.database.write():

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import inspect
 
 from roarbench.errors import StoreError
-from roarbench.store import open_database, schema
+from roarbench.store import schema
 from roarbench.store.archived_rows import find_keys, read_forgotten
 from roarbench.store.image_sources import read_image_notes
 from roarbench.store.results import ResultsStore
@@ -40,7 +40,7 @@ def run(store, *statements):
 
 
 def test_a_changed_table_has_a_new_number():
-    """A store that has the table keeps the old one, unless `open_database._upgrade` changes it."""
+    """A store that has the table keeps the old one, unless `schema._upgrade` changes it."""
     digest = hashlib.sha256()
     for table in schema.metadata.sorted_tables:
         for column in table.columns:
@@ -71,7 +71,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert (store.failures.stopped([failed.key]), store.running()) == ({failed.key: "no"}, [])
         assert read_forgotten(store.database, keys) == read_image_notes(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
-        patch.setattr(open_database, "_STOP_WHAT_FAILED", "it breaks off here")
+        patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
         ResultsStore.open(store_url)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert tables_of(store) == older
@@ -79,7 +79,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert tables_of(store) == newest
         assert store.results(keys) == {result.run.key: result}
         assert store.failures.stopped(keys) == {failed.key: "no"}
-    monkeypatch.setattr(open_database, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
+    monkeypatch.setattr(schema, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 
 

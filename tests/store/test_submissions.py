@@ -15,14 +15,12 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
 from roarbench.identity import encode_canonically, make_record
-from roarbench.plan.points import expand_points
-from roarbench.plan.run_keys import build_run
+from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions
 from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_forgotten
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
-from roarbench.store.results_table import list_results
 from roarbench.store.run_result import RunResult, make_row, pack_answers
 from roarbench.store.submissions import (
     Origin,
@@ -32,7 +30,7 @@ from roarbench.store.submissions import (
     note_reproduction,
     read_origins,
 )
-from roarbench.store.transfer import export_results, import_results
+from roarbench.store.transfer import export_results, import_results, list_results
 from roarbench.submissions.file import check_source
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 

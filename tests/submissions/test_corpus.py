@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.sandbox import launch
-from roarbench.sandbox.limits import Limits
-from roarbench.submissions import checks
+from roarbench.submissions import checks, launch
 from roarbench.submissions.checks import validate_submission
 from roarbench.submissions.file import Refusal, read_submission
+from roarbench.submissions.limits import Limits
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 

@@ -8,11 +8,10 @@ import torch
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.sandbox.entry_points import _CONVENTIONS
-from roarbench.sandbox.faults import SubmissionFault
-from roarbench.submissions.attributes import NAMES
 from roarbench.submissions.checks import _warnings, compare_maps, draw_text_picture
-from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template
+from roarbench.submissions.entry_points import _CONVENTIONS
+from roarbench.submissions.faults import SubmissionFault
+from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, check_source, read_submission, write_template
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
 HEAD = 'NAME = "mine"\nDESCRIPTION = "ä"\n'

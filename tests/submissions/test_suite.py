@@ -9,19 +9,19 @@ import pytest
 import torch
 from rich.console import Console
 
+from roarbench.compute.bit_planes import encode
+from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
-from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import blur
 from roarbench.execution import importance, jobs
 from roarbench.execution import submissions as submitting
 from roarbench.execution.scheduler import run_missing
-from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.plan.points import expand_points
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.protocols.roar import ROAR
 from roarbench.store.submissions import keep_entry
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace

@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable
 
 from roarbench.errors import CallerError, RunError
-from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.inputs import MapInput
-from roarbench.estimators.lazy_imports import F, Tensor, cam_layers, torch
-from roarbench.estimators.papers import Paper
+from roarbench.estimators.lazy_imports import F, Tensor, network_parts, torch
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
     title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},
@@ -42,7 +40,7 @@ def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
 
 def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the output of the layer that is asked for, (n, k, a, b), and the logits of the classes, (n, 1)."""
-    channels, logits = cam_layers.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
+    channels, logits = network_parts.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
     return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 

@@ -1,6 +1,6 @@
-"""The 18 estimators of Hooker et al. 2019: gradient, guided backprop and integrated gradients, in six forms each.
+"""Input times gradient and the 18 estimators of Hooker et al. 2019: gradient, guided backprop and integrated gradients.
 
-Their forms over noisy copies of the image are made in one shared pass (`roarbench.estimators.ensembles`).
+Their forms over noisy copies of the image are made in one shared pass (`roarbench.estimators.engine`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,21 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.errors import CallerError
-from roarbench.estimators.baselines import make_baseline_images
-from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator
-from roarbench.estimators.inputs import PAPERS, Settings
-from roarbench.estimators.lazy_imports import Tensor, affine_stem, guided_backprop, nn, torch
-from roarbench.estimators.papers import Paper
-from roarbench.estimators.parameters import Value
+from roarbench.estimators.estimator import (
+    IG_STEPS,
+    NOISE,
+    NOISY,
+    PAPERS,
+    SAMPLES,
+    Estimator,
+    MapInput,
+    Paper,
+    Passes,
+    Settings,
+    make_baseline_images,
+)
+from roarbench.estimators.ids import Value
+from roarbench.estimators.lazy_imports import Tensor, backward_rules, network_parts, nn, torch
 
 HOOKER = Paper("""@inproceedings{hooker2019benchmark,
     title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
@@ -45,9 +54,11 @@ ADEBAYO = Paper("""@misc{adebayo2018local,
     title = {Local Explanation Methods for Deep Neural Networks Lack Sensitivity to Parameter Values},
     author = {Julius Adebayo and Justin Gilmer and Ian Goodfellow and Been Kim},
     howpublished = {arXiv}, year = {2018}, eprint = {1810.03307}}""")
-
-
 Note = Callable[[Tensor], object]
+SHRIKUMAR = Paper("""@misc{shrikumar2016not,
+    title = {Not Just a Black Box: Learning Important Features Through Propagating Activation Differences},
+    author = {Avanti Shrikumar and Peyton Greenside and Anna Shcherbina and Anshul Kundaje},
+    howpublished = {arXiv}, year = {2016}, eprint = {1605.01713}}""")
 
 
 def compute_base_maps(
@@ -71,7 +82,7 @@ def compute_base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return compute_logit_gradients(model, images, targets, rules, note)
-    parts = model if isinstance(model, affine_stem.SplitStem) else affine_stem.SplitStem(nn.Identity(), model)
+    parts = model if isinstance(model, network_parts.SplitStem) else network_parts.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = parts.stem(inputs)
@@ -101,7 +112,7 @@ def compute_logit_gradients(
     each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes). CallerError
     where `gb` is wanted and the model has no ReLU, or other rectifiers as well.
     """
-    guide = guided_backprop.Guided()
+    guide = backward_rules.Guided()
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         with guide if "gb" in rules else nullcontext():
@@ -148,6 +159,11 @@ def _make_shared(name: str, base: str, form: str, about: str) -> Estimator:
     )
 
 
+def input_x_grad(inputs: MapInput) -> Tensor:
+    """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
+    return inputs.images * compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"grad"})["grad"]
+
+
 ESTIMATORS = (
     _make_shared("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
     _make_shared("grad-sq", "grad", "squared", "gradient squared"),
@@ -167,4 +183,6 @@ ESTIMATORS = (
     _make_shared("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
     _make_shared("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
     _make_shared("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+    Estimator("input-x-grad", title="Input × Gradient", about="gradient times the normalised image, signed",
+        maps=input_x_grad, cost=Passes(1, 1), papers=(SHRIKUMAR,), neighbours=False),
 )  # fmt: skip

@@ -1,11 +1,14 @@
-"""Controls that have access to the true importance of planted data."""
+"""Controls that are told the answer: planted data's true importance, the true class, or the true corner.
+
+The explained network reads the class from its own corner alone, and each of its siblings from another one.
+"""
 
 from functools import partial
 
+from roarbench.datasets import planted_corners
 from roarbench.errors import DataError
-from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.inputs import MapInput
-from roarbench.estimators.lazy_imports import Tensor
+from roarbench.estimators.estimator import SEED, Estimator, MapInput
+from roarbench.estimators.lazy_imports import Tensor, torch
 
 
 def truth(inputs: MapInput) -> Tensor:
@@ -16,8 +19,49 @@ def truth(inputs: MapInput) -> Tensor:
 
 
 _told = partial(Estimator, control=True, papers=(), neighbours=False, addable=False, uses_ground_truth=True)
+
+
+def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
+    """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
+    from roarbench.estimators.randomness import RngStream, make_rng  # here: it imports NumPy
+
+    corner = planted_corners.find_corner_of_network(inputs.batch.seed)
+    drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
+    return _mark_corners(inputs.images, [corner + (number < next_on) for number in drawn])
+
+
+def every(inputs: MapInput) -> Tensor:
+    """Mark the patches in all corners, for every network the same."""
+    each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
+    return torch.stack(each).amax(0)
+
+
+def _mark_corners(images: Tensor, chosen: list[int]) -> Tensor:
+    """Make maps with 1 in the patch of one corner of each image, and 0 elsewhere."""
+    found = torch.zeros_like(images)
+    for one, corner in zip(found, chosen, strict=True):
+        rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])
+        one[:, rows, columns] = 1
+    return found
+
+
+_known = partial(
+    Estimator, control=True, papers=(), neighbours=True, addable=False, uses_ground_truth=True, uses_prediction=True
+)
+
+
 ESTIMATORS = (
     _told("truth", title="The truth", about="the true ranking of planted data", maps=truth),
     _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
         about="the true ranking of planted data, least important first", maps=lambda asked: -truth(asked)),
+    _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=own),
+    _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(own, next_on=0.25),
+        about="the next network's patch on a quarter of the images, the own patch on the others"),
+    _known("corner-mixed-50", title="Next corner on 50 %", maps=partial(own, next_on=0.5),
+        about="the next network's patch on half of the images, the own patch on the others"),
+    _known("corner-mixed-75", title="Next corner on 75 %", maps=partial(own, next_on=0.75),
+        about="the next network's patch on three quarters of the images, the own patch on the others"),
+    _known("corner-next", title="Next corner", maps=partial(own, next_on=1.0),
+        about="the patch that the next network reads"),
+    _known("corner-all", title="All corners", about="the patches in all corners", maps=every),
 )  # fmt: skip

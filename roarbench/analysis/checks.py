@@ -1,0 +1,107 @@
+"""Checks of stored results: do all results of a curve agree, and do explained networks exceed chance?"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from roarbench.enums import Unit
+from roarbench.store.run_result import RunResult
+
+NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
+LEVEL = 0.01  # of the test; one network in a hundred that guesses passes for one that does not
+MARGIN = 0.1  # of the way from a guess to no error, below which an explained network is next to useless
+
+
+def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
+    """Say what does not belong together in one curve, or beside the usual weights, if known; empty where all does."""
+    suite_results = list(results)
+    weights = {result.weights for result in suite_results if result.run.reference}
+    rankings = {result.rankings for result in suite_results} - {""}
+    if len(weights - {""}) > 1:
+        reason = f"made from {len(weights - {''})} different references"
+    elif "" in weights - {usual}:
+        reason = "results without the checksum of the weights that they explain, which the other rows have"
+    elif weights - {usual} and not usual:
+        reason = "results with a checksum of the weights that they explain, which most rows do not have"
+    elif weights - {usual}:
+        reason = "made from another reference than the other rows"
+    elif len(rankings) > 1:
+        reason = f"made from {len(rankings)} different rankings"
+    else:
+        return ""
+    return f"{reason}; do it again in a fresh --store"
+
+
+def find_usual_weights(
+    explained: Collection[RunResult], number: Callable[[RunResult], int], entered: Collection[str]
+) -> dict[int, str]:
+    """Return by number of the reference the checksum of the weights that most rows explain, if they say it.
+
+    `number` says which reference a result explains; those of `entered` count where none of the suite's own explains it.
+    """
+    own = [result for result in explained if result.run.cell.estimator not in entered]
+    said = {number(result) for result in own}
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for result in (*own, *(result for result in explained if number(result) not in said)):
+        counts[number(result)][result.weights] += 1
+    return {at: max(found, key=lambda weights: (found[weights], bool(weights))) for at, found in counts.items()}
+
+
+def ignores_reference(curve: Iterable[RunResult]) -> bool:
+    """Return whether a row's maps do not depend on the reference: its rankings are the same for all."""
+    results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
+    rankings = {result.rankings for result in results}
+    return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
+
+
+def find_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
+    """Return in what these results were computed differently: its name and the different values."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for result in results:
+        for name, value in result.provenance.computed_with.items():
+            values[name].add(value)
+    return {name: sorted(found) for name, found in values.items() if len(found) > 1}
+
+
+class Dropped(NamedTuple):
+    """A row that has no place though its results may all be there, and why these do not belong together."""
+
+    protocol: str
+    unit: Unit
+    estimator: str
+    reason: str
+
+
+def describe_chance(networks: Sequence[RunResult], classes: int) -> str:
+    """Say, as a sentence, that networks do no better than a guess by their mean accuracy; empty if they do."""
+    if not networks:
+        return ""
+    correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
+    if not is_at_chance(int(correct), total, classes):
+        return ""
+    seen = f"{correct / total:.1%} of {total:,} untouched test images are answered correctly"
+    return f"At chance: {seen}, a guess is right on {1 / classes:.1%}. These numbers test the installation only."
+
+
+def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -> str:
+    """Return the accuracies of references, and whether one is hardly better than a guess."""
+    near = any(is_near_chance(row.correct, row.total, classes) for row in references)
+    each = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
+    name = f"{len(references)} references" if len(references) > 1 else "reference"
+    return f"{name} {each} correct" + (f", {NEAR_CHANCE} ({1 / classes:.1%})" if near else "")
+
+
+def is_at_chance(correct: int, total: int, classes: int) -> bool:
+    """Test whether so many correct answers are no more than guesses give: exact binomial, one-sided, at `LEVEL`."""
+    above = correct / total - 1 / classes
+    if above > 0 and math.exp(-2 * total * above**2) < LEVEL:  # a bound on that chance (Hoeffding 1963, theorem 1)
+        return False
+    from scipy.special import bdtrc  # as long to import as a board takes, and seldom needed
+
+    return bool(bdtrc(correct - 1, total, 1 / classes) >= LEVEL)
+
+
+def is_near_chance(correct: int, total: int, classes: int) -> bool:
+    """Return whether an accuracy is at chance, or less than a tenth of the way from a guess to 1."""
+    return is_at_chance(correct, total, classes) or correct / total - 1 / classes < MARGIN * (1 - 1 / classes)

@@ -1,0 +1,297 @@
+"""Published curves of Hooker et al. 2019 and their claims, each with a test that takes any table of curves."""
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from importlib.resources import files
+from operator import ge, gt, lt
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.enums import Order
+from roarbench.errors import UnknownName
+from roarbench.stats.curves import compute_gain
+
+BASES = ("grad", "gb", "ig")
+STRONG = ("sgsq", "var")  # the ensembles that the paper finds better than Random
+ENSEMBLES = ("sg", *STRONG)
+SOBELS = ("sobel-released", "sobel")  # the paper's table has the first; a table of ours may have both
+BEST_BASE = {"imagenet": "grad", "food101": "grad", "birdsnap": "gb"}
+Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 is the untouched images
+Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
+HOOKER_DATASETS = {"ImageNet": "imagenet", "Food_101": "food101", "Birdsnap": "birdsnap"}
+HOOKER_ESTIMATORS = {
+    "Random": "random",
+    "Sobel": "sobel-released",  # as the paper's code computes it; `sobel` here is another control
+    "GRAD": "grad",
+    "SG-GRAD": "sg-grad",
+    "SG-SQ-GRAD": "sgsq-grad",
+    "VAR-GRAD": "var-grad",
+    "GB": "gb",
+    "SG-GB": "sg-gb",
+    "SG-SQ-GB": "sgsq-gb",
+    "VAR-GB": "var-gb",
+    "IG": "ig",
+    "SG-IG": "sg-ig",
+    "SG-SQ-IG": "sgsq-ig",
+    "VAR-IG": "var-ig",
+}
+# Hooker et al. 2019, section 4: the accuracy of an ImageNet model that is not retrained, 90% removed at random
+UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
+
+
+class Holds(StrEnum):
+    """The outcome of a claim's test."""
+
+    YES = "holds"
+    NO = "fails"
+    OPEN = "open"
+    UNKNOWN = "no data"
+    UNASKED = "cannot say"  # the measure has no answer to this claim
+
+
+class Finding(NamedTuple):
+    """The outcome of a claim's test: how many cells agree, and those that do not, in words."""
+
+    verdict: Holds
+    agree: int
+    cells: int
+    exceptions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.cells:
+            return str(self.verdict)
+        return f"{'' if self.verdict is Holds.YES else f'{self.verdict}: '}holds in {self.agree} of {self.cells} cells"
+
+
+class Tables(NamedTuple):
+    """Tables that claims are tested on: most important features removed, retrained and not.
+
+    Of another measure `roar` has whatever is lower for a better row, such as own-network gains below 0.
+    """
+
+    roar: Curves
+    unretrained: Curves
+    # the gain of a row by its curve and Random's, in points; None where they have no common levels
+    gain: Callable[[Curve, Curve], float | None] | None = None
+
+
+class Pair(NamedTuple):
+    """Two accuracies at one level that a claim compares, or two gains."""
+
+    estimator: str
+    control: str
+    t: float  # 0 of gains
+
+
+HALF = "half of the accuracy at t = 0"
+RANDOM_RETRAINED, RANDOM_UNRETRAINED = Pair("random", HALF, 0.9), Pair("random without retraining", HALF, 0.9)
+
+
+class Check(NamedTuple):
+    """One cell of a table that a claim is tested on, with the comparisons that decide it."""
+
+    where: str
+    agrees: bool
+    pairs: tuple[Pair, ...]  # where it agrees, all that it needs; else those that contradict the claim
+
+    def is_clear(self, significant: Collection[Pair]) -> bool:
+        """Return whether significant differences decide the cell."""
+        found = (pair in significant for pair in self.pairs)
+        return all(found) if self.agrees else any(found)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper, where the paper makes it, and its test."""
+
+    id: str
+    text: str
+    where: str
+    checks: Callable[[Tables], Iterable[Check]]
+    by_networks: bool = True  # own-network gain has an answer: it is about estimators, not about retraining
+
+    def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
+        """Test the claim on a table: it holds, or fails, only by numbers that differ significantly.
+
+        Args:
+            tables: Mean accuracies.
+            significant: Pairs that differ significantly. If None, as for published means, all differences count.
+        """
+        checks = list(self.checks(tables))
+        against = tuple(check.where for check in checks if not check.agrees)  # every claim here speaks of all its cells
+        counts = [check.agrees for check in checks if significant is None or check.is_clear(significant)]
+        verdict = Holds.OPEN if checks else Holds.UNKNOWN
+        if not all(counts):
+            verdict = Holds.NO
+        elif counts and not against:
+            verdict = Holds.YES
+        return Finding(verdict, len(checks) - len(against), len(checks), against)
+
+
+def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
+    """Return the area between Random's curve and another in points; None unless both have the same levels from 0 on."""
+    levels = sorted(random)
+    if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
+        return None
+    return float(
+        compute_gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), Order.MORF)
+    )
+
+
+def _against(
+    names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: Tables
+) -> list[Check]:
+    """Compare all cells of some estimators with those of each control; a lower accuracy is better."""
+    against = {control: f" against {control}" * (len(controls) > 1) for control in controls}
+    return [
+        Check(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
+        for control in controls
+        for dataset, pair, one, other in _pairs(names, control, tables.roar)
+    ]
+
+
+def _names(forms: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{form}-{base}" for form in forms for base in BASES)
+
+
+def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
+    for dataset, rows in curves.items():
+        for name in names:
+            curve, other = rows.get(name, {}), rows.get(control, {})
+            for t in sorted(level for level in curve if level > 0 and level in other):
+                yield dataset, Pair(name, control, t), curve[t], other[t]
+
+
+def _best_base(tables: Tables) -> Iterable[Check]:
+    """Check that the ensemble with the largest gain is built on the base that the paper names."""
+    for dataset, base in BEST_BASE.items():
+        rows = tables.roar.get(dataset, {})
+        names = _names(ENSEMBLES)
+        gain_of = tables.gain or compute_curve_gain
+        gains = {name: gain_of(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
+        known = {name: value for name, value in gains.items() if value is not None}
+        if len(known) == len(names):
+            best = max(known, key=lambda name: known[name])
+            agrees = best.endswith(f"-{base}")
+            rivals = (name for name in names if name.endswith(f"-{base}") is not agrees)
+            pair = Pair(best, max(rivals, key=lambda name: known[name]), 0.0)
+            yield Check(f"{best} is best on {dataset}", agrees, (pair,))
+
+
+def _retraining_matters(tables: Tables) -> Iterable[Check]:
+    """Check that without Random's features a retrained network keeps most of its accuracy, and another loses most."""
+    for dataset, rows in tables.roar.items():
+        retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
+        if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
+            half = retrained[0.0] / 2
+            agrees = {RANDOM_RETRAINED: retrained[0.9] > half, RANDOM_UNRETRAINED: half > kept[0.9]}
+            against = tuple(pair for pair, does in agrees.items() if not does)
+            where = f"{retrained[0.9]:.4f} against {kept[0.9]:.4f} on {dataset}"
+            yield Check(where, not against, against or tuple(agrees))
+
+
+_WHICH_SOBEL = "the paper's is sobel-released; ours is held against sobel, the magnitude, too"
+_TITLES = {"grad": "The gradient", "ig": "Integrated gradients", "gb": "Guided backprop"}
+CLAIMS = (
+    Claim(
+        "strong-ensembles-beat-random",
+        "SmoothGrad-Squared and VarGrad are better than Random at every level on every data set",
+        "abstract; section 4.3.3",
+        partial(_against, _names(STRONG), lt, ("random",)),
+    ),
+    *(
+        Claim(
+            f"{base}-worse-than-random",
+            f"{title} is worse than Random at every level on every data set",
+            "section 4.3.2",
+            partial(_against, (base,), gt, ("random",)),
+        )
+        for base, title in _TITLES.items()
+    ),
+    *(
+        Claim(
+            f"{base}-not-better-than-sobel",
+            f"{title} is on par with Sobel or worse at every level on every data set ({_WHICH_SOBEL})",
+            "section 4.3.2",
+            partial(_against, (base,), ge, SOBELS),
+        )
+        for base, title in _TITLES.items()
+    ),
+    Claim(
+        "sobel-worse-than-random",
+        "Sobel as the released code computes it (sobel-released, not sobel, the magnitude) is worse than Random at "
+        "every level on every data set",
+        "supplement, table 2",
+        partial(_against, ("sobel-released",), gt, ("random",)),
+        by_networks=False,
+    ),
+    Claim(
+        "smoothgrad-worse-than-random",
+        "Classic SmoothGrad is worse than Random at every level on every data set",
+        "section 4.3.3; figure 4",
+        partial(_against, _names(("sg",)), gt, ("random",)),
+    ),
+    *(
+        Claim(
+            f"smoothgrad-no-gain-over-{base}",
+            f"SmoothGrad of {name} is on par with the single estimate or worse",
+            "section 4.3.3",
+            partial(_against, (f"sg-{base}",), ge, (base,)),
+        )
+        for base, name in (("grad", "the gradient"), ("ig", "integrated gradients"))
+    ),
+    Claim(
+        "squares-beat-random",
+        "The squared base estimators are slightly better than Random",
+        "section 4.3.3",
+        partial(_against, tuple(f"{base}-sq" for base in BASES), lt, ("random",)),
+    ),
+    Claim(
+        "best-ensemble-base",
+        "The best ensemble is built on the gradient on ImageNet and Food-101, on guided backprop on Birdsnap",
+        "section 4.3.3",
+        _best_base,
+    ),
+    Claim(
+        "retraining-matters",
+        "With 90% of the features removed at random, a retrained network keeps most of its accuracy; one that is not "
+        "retrained keeps next to none",
+        "section 4.3.1",
+        _retraining_matters,
+        by_networks=False,
+    ),
+)
+
+
+def read_hooker2019(order: Order) -> Curves:
+    """Read ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels, means of 5 runs.
+
+    KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
+    """
+    mode = "remove" if order is Order.MORF else "keep"
+    with (files("roarbench") / "data" / "hooker2019_table2.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    clean = {HOOKER_DATASETS[row["dataset"]]: row for row in rows if row["mode"] == "clean"}
+    curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in HOOKER_DATASETS.values()}
+    for row in (row for row in rows if row["mode"] == mode):
+        dataset, percent = HOOKER_DATASETS[row["dataset"]], int(row["threshold_percent"])
+        removed = percent if order is Order.MORF else 100 - percent
+        curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
+        curve[removed / 100] = _accuracy(row)
+    return {data: {name: dict(sorted(curve.items())) for name, curve in held.items()} for data, held in curves.items()}
+
+
+def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName if they did not use it."""
+    curves = read_hooker2019(order)
+    if dataset not in curves:
+        raise UnknownName("published data set", dataset, curves)
+    return curves[dataset]
+
+
+def _accuracy(row: Mapping[str, str]) -> float:
+    return float(row["top1_accuracy_percent"]) / 100

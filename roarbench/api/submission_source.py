@@ -1,0 +1,303 @@
+"""From a function or a class of Python to the file of a submission, which stands alone. Nothing here imports torch.
+
+The file's hash is the identity of the row: a function that changed, or that uses another value, is another row.
+
+Objects of installed packages are imported, those of notebooks, scripts and one's own modules are copied, and simple
+values are written out. What is none of these cannot stand in a file.
+"""
+
+import ast
+import builtins
+import collections
+import dis
+import functools
+import inspect
+import json
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.files import write_new
+from roarbench.submissions.file import Submission, check_source, parse_source
+from roarbench.submissions.launch import list_package_folders
+from roarbench.text import fit_on_one_line
+
+_LONGEST = 300  # letters of a description
+_PLAIN = '''\
+class estimator:
+    """Called as captum's are; the function gets plain tensors, and may return an array."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def attribute(self, inputs, target):
+        return torch.as_tensor({call}(self.model, inputs.detach(), target), dtype=torch.float32, device=inputs.device)
+'''
+_WAYS = {  # by the number of arguments that have no default
+    1: "estimator = {call}\n",  # captum's: of the model
+    3: _PLAIN,
+    4: "estimate = {call}\n",  # that of submissions: with a generator
+}
+_LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+_ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
+
+
+def write_submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
+    """Write the file of a submission, whose row is made in the sandbox: `roarbench run --submission FILE`.
+
+    Args:
+        given: A function of (model, inputs, targets), a class of captum, or what Quantus calls; see `evaluate`.
+        name: Of the row; that of the function if empty.
+        folder: Where the file goes.
+
+    Returns:
+        The file.
+
+    Raises:
+        CallerError: The file is there already with other content, or the function cannot stand in a file.
+    """
+    made = make_submission(name or getattr(given, "__name__", ""), given)
+    path = Path(folder) / f"{made.name.replace('-', '_')}.py"
+    if not path.exists() or path.read_bytes() != made.source:
+        write_new(path, lambda temporary: temporary.write_bytes(made.source))
+    return path
+
+
+def make_submission(name: str, given: Callable[..., Any]) -> Submission:
+    """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
+    name = make_row_name(name)
+    written = Written()
+    call = written.expression(given, "explained_by")
+    about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
+    head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
+    statements = {"torch": "import torch"} | written.statements
+    imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
+    others = [text for text in statements.values() if text not in imports]
+    imports.sort(key=lambda text: (text.startswith("from "), text))
+    parts = ["\n".join(imports), head, *others, _way(name, given).format(call=call)]
+    return check_source("\n\n".join(parts).encode())
+
+
+def make_row_name(name: str) -> str:
+    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it."""
+    found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
+    if not found:
+        raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
+    return f"own-{found}" if found in ESTIMATORS else found
+
+
+def _way(name: str, given: Callable[..., Any]) -> str:
+    """Return how a file calls an object, by the convention that its arguments tell."""
+    try:
+        signature = inspect.signature(given)
+    except (TypeError, ValueError):
+        signature = inspect.Signature()
+    held = signature.parameters.values()
+    if isinstance(given, type) and hasattr(given, "attribute"):
+        return _WAYS[1]
+    if any(one.kind is one.VAR_KEYWORD for one in held):
+        return "explain_func = {call}\n"
+    plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = sum(one.default is one.empty for one in plain)
+    if needed not in _WAYS:
+        seen = f"{name}{signature} has {needed} arguments without a default"
+        raise CallerError(f"{seen}; expected (model, inputs, targets), or a class of captum")
+    return _WAYS[needed]
+
+
+class Written:
+    """The statements that a file needs, each under the name that it defines, those it uses first."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, str] = {}
+        self._objects: dict[str, object] = {}
+
+    def expression(self, given: object, wanted: str) -> str:
+        """Write what a function, a class, or a partial of one needs, and return the expression that is it.
+
+        It is called `wanted` where it has no name of its own.
+
+        Raises:
+            CallerError: It, or what it uses, cannot stand in a file.
+        """
+        if isinstance(given, functools.partial):
+            words = [repr(_literal(value, wanted)) for value in given.args]
+            words += [f"{key}={_literal(value, wanted)!r}" for key, value in given.keywords.items()]
+            self._define("functools", functools)
+            return f"functools.partial({', '.join([self.expression(given.func, wanted), *words])})"
+        name = getattr(given, "__name__", "")
+        name = name if name.isidentifier() else wanted
+        self._define(name, given)
+        return name
+
+    def _define(self, name: str, value: Any) -> None:
+        if name in self._objects:
+            if self._objects[name] is not value:
+                raise CallerError(f"two different things are called '{name}'; rename one of them")
+            return
+        self._objects[name] = value
+        statement = _write_import(name, value)
+        if not statement and _is_named_tuple(value):
+            self._define("collections", collections)
+            defaults = [self._value(one, name) for one in value._field_defaults.values()]
+            fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
+            statement = f"{name} = collections.namedtuple({fields})"
+        elif not statement and isinstance(value, FunctionType | type):
+            statement, used = _copy_source(name, value)
+            for other, needed in used.items():
+                self._define(other, needed)
+        self.statements[name] = statement or f"{name} = {self._value(value, name)}"
+
+    def _value(self, value: Any, name: str) -> str:
+        """Return the text of a value: a literal, or a named tuple, a member of an enum or a dataclass, also nested."""
+        if isinstance(value, Enum):
+            return f"{self.expression(type(value), name)}[{value.name!r}]"
+        if is_dataclass(value) and not isinstance(value, type):
+            parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+        elif _is_named_tuple(type(value)):
+            parts = value._asdict()
+        elif type(value) in (list, tuple) and value:
+            listed = ", ".join(self._value(one, name) for one in value)
+            return f"[{listed}]" if isinstance(value, list) else f"({listed},)"
+        elif type(value) is dict:
+            return (
+                f"{{{', '.join(f'{_literal(key, name)!r}: {self._value(one, name)}' for key, one in value.items())}}}"
+            )
+        else:
+            return repr(_literal(value, name))
+        named = ", ".join(f"{key}={self._value(one, name)}" for key, one in parts.items())
+        return f"{self.expression(type(value), name)}({named})"
+
+
+def _is_named_tuple(value: Any) -> bool:
+    """Return whether a class is a named tuple of fields alone, which has no source where a call made it."""
+    made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
+    return made and not _methods(value)
+
+
+def _write_import(name: str, value: object) -> str:
+    """Return the statement that imports something of an installed package; empty for anything else."""
+    if isinstance(value, ModuleType):
+        if not _is_installed(value):
+            raise CallerError(f"it uses your module '{value.__name__}'; import the functions from it by name")
+        return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    called = getattr(value, "__qualname__", "")
+    if home is None or not _is_installed(home) or getattr(home, called, None) is not value:
+        return ""
+    return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
+
+
+def is_installed(given: type | FunctionType) -> bool:
+    """Return whether a class or a function is part of Python or of an installed package."""
+    home = sys.modules.get(given.__module__)
+    return home is not None and _is_installed(home)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Return whether a module is part of Python or of an installed package."""
+    if module.__name__ in sys.builtin_module_names:
+        return True
+    file = getattr(module, "__file__", None)
+    places = [
+        *(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")),
+        *list_package_folders(),
+    ]
+    return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
+
+
+def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+    """Return the source of a function or a class, and what it uses by name."""
+    functions = [value] if isinstance(value, FunctionType) else _methods(value)
+    source, found = _source(name, value, functions), dict[str, object]()
+    found |= vars(sys.modules.get(value.__module__, object))
+    for each in functions:  # what it finds by name: globals, then variables around it
+        found |= each.__globals__
+        for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+            with suppress(ValueError):  # there is nothing in it yet
+                found[other] = cell.cell_contents
+    used = {other: found[other] for other in _globals(compile(source, "<source>", "exec")) if other in found}
+    used.pop(name, None)
+    return source, used
+
+
+def _methods(value: type) -> list[FunctionType]:
+    """Return the functions that a class defines itself, not those that a decorator made for it."""
+    held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
+    found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
+    return [each for each in found if each.__code__.co_filename != "<string>"]
+
+
+def _source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
+    """Return the text of the statement that defines a function or a class, or of the assignment of a lambda."""
+    home = getattr(sys.modules.get(value.__module__), "__file__", None)
+    for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
+        lines = linecache.getlines(file) if file else []
+        node = _definition(lines, value, [each.__code__ for each in functions if each.__code__.co_filename == file])
+        if isinstance(node, ast.Lambda):
+            return f"{name} = {ast.unparse(node)}"
+        if node:
+            return textwrap.dedent("".join(lines[_first_line(node) - 1 : node.end_lineno])).rstrip()
+    advice = "write it as a function with `def`, in a file or a cell"
+    raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+
+
+def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
+    """Return the node of a file that an object comes from, by its code, or of a class without code by its name."""
+    kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
+    try:
+        tree = parse_source("".join(lines))
+    except SyntaxError:
+        return None
+    nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    if codes:
+        nodes = [node for node in nodes if _is_it(node, value, codes[0])]
+    else:
+        nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
+    """Return whether a node of a file is the definition that an object comes from."""
+    if isinstance(value, type):
+        return bool(node.name == value.__name__ and _first_line(node) <= code.co_firstlineno <= node.end_lineno)
+    return bool(getattr(node, "name", "<lambda>") == value.__name__ and _first_line(node) == code.co_firstlineno)
+
+
+def _first_line(node: Any) -> int:
+    """Return the line on which a definition begins, with its decorators."""
+    first: int = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return first
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """Yield the names that code and the functions within it look up outside of themselves."""
+    for step in dis.get_instructions(code):
+        if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
+            yield str(step.argval)
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield from _globals(held)
+
+
+def _literal(value: object, name: str) -> object:
+    """Return a value that can be written out, or raise CallerError."""
+    try:
+        same = ast.literal_eval(repr(value)) == value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        same = False
+    if not same:
+        raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot stand in a file; {_ADVICE}")
+    return value

@@ -1,1 +1,0 @@
-"""Hold the commands, one module for each group of the help."""

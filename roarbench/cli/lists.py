@@ -1,0 +1,115 @@
+"""What there is, and what needs no store."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, declare_option
+from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.terminal import err, out, print_report
+from roarbench.errors import CallerError
+from roarbench.plan.suites import copy_suite_file
+
+
+def suites(
+    suite: Annotated[
+        str, declare_argument("Count what this suite asks for; or `show`, to print a file.", "[NAME|FILE|show]", "all")
+    ] = "",
+    name: Annotated[
+        str, declare_argument("After `show`: print this suite's file, to change it: > mine.toml.", "[NAME]", "none")
+    ] = "",
+    format: Report = "text",
+) -> None:
+    """List the suites and their cost, or one in full; check a TOML file and try its network; print a suite's file."""
+    from roarbench.report import suite_list
+
+    if (suite == "show") != bool(name):
+        raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
+    if name:
+        print(copy_suite_file(name), end="", file=out.file)
+        return
+    if suite:
+        from roarbench.api.suites import load_suite
+
+        loaded = load_suite(suite, STORE)
+        found = loaded.fitted if suite.endswith(".toml") else loaded.plan
+        for warning in loaded.warnings if suite.endswith(".toml") else []:
+            err.print(f"warning: {warning}", soft_wrap=True)
+        print_report(format, suite_list.make_suite_record(found), lambda _: suite_list.format_suite(found))
+        if format == "text":
+            err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
+        return
+    print_report(format, suite_list.list_suite_records(), lambda found: suite_list.format_suite_list(found, out.width))
+    if format == "text":
+        plan = propose_command("plan", "--suite", "NAME")
+        out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
+
+
+def new_suite(
+    folder: Annotated[
+        Path,
+        declare_argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE"),
+    ],
+    network: Annotated[
+        str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
+    ] = "",
+) -> None:
+    """Write a commented TOML suite for your own images or table into this folder.
+
+    Three short trainings find a peak learning rate.
+    """
+    from roarbench.execution.network_trials import tune_recipe
+    from roarbench.plan.new_suite import write_suite
+
+    say = partial(err.print, soft_wrap=True)
+    path = write_suite(folder, say, network, partial(tune_recipe, say=say))
+    out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
+    lines = (propose_command(command, "--suite", str(path)) for command in ("plan", "run"))
+    err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
+
+
+def estimators(format: Report = "text") -> None:
+    """List the estimators and controls."""
+    from roarbench.report import suite_list
+
+    print_report(format, suite_list.list_estimator_records(), lambda _: suite_list.make_estimator_table())
+
+
+def toy(
+    output: Annotated[
+        Path | None, declare_option("Draw the figure into this file.", "FILE", flags="-o --output")
+    ] = None,
+    format: Report = "text",
+) -> None:
+    """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
+    from roarbench.report.figures import make_figure, save_figure
+    from toy.linear import experiment
+    from toy.report import make_chart, to_json, to_text
+
+    result = experiment()
+    if output:  # before the table, so that a mistake has the only line
+        save_figure(make_figure(make_chart(result)), output)
+        err.print(f"drawn: {output}", soft_wrap=True)
+    out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
+
+
+def doctor(
+    store: StoreDir = STORE,
+    suite: Annotated[
+        str,
+        declare_option(
+            "Compare compiled and uncompiled training of this suite's network on a GPU (minutes).", "NAME|FILE", "none"
+        ),
+    ] = "",
+    format: Report = "text",
+) -> None:
+    """Check processor, memory, disk and libraries, and suggest what to change.
+
+    With --suite, the store keeps which way of training is faster, and `run` takes it.
+    """
+    from roarbench.api.suites import load_suite
+    from roarbench.cli.doctor import compare_training_modes, examine_machine, make_findings_table
+
+    asked = load_suite(suite, store).plan if suite else None  # before anything is examined
+    found = examine_machine(store) + ([compare_training_modes(asked, store)] if asked else [])
+    print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

@@ -1,0 +1,139 @@
+"""Folders for others: published results, which they add to by pull request, and rankings, on which they retrain."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roarbench.cli.options import (
+    STORE,
+    Db,
+    StoreDir,
+    SuiteName,
+    WorkOptions,
+    declare_argument,
+    declare_option,
+    make_command,
+)
+from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.terminal import err, out
+from roarbench.errors import CallerError
+from roarbench.text import format_count
+
+if TYPE_CHECKING:
+    from roarbench.execution.suite_work import SuiteWork
+    from roarbench.store.rankings import Rankings
+    from roarbench.store.results import ResultsStore
+
+Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
+Before = Annotated[Path | None, declare_option("The folder before the change: its rows stay as they are.", "FOLDER")]
+results = typer.Typer(
+    help="Check a folder of published results, or describe a change to it.",
+    epilog="Example: `roarbench results check results`",
+    no_args_is_help=True,
+)
+rankings = typer.Typer(
+    help="Ship the rankings of a suite, on which others retrain without making maps.",
+    epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
+    no_args_is_help=True,
+)
+
+
+@results.command(epilog="Example: `roarbench results check results --before main/results`")
+def check(folder: Folder, before: Before = None) -> None:
+    """Check every file and row of a folder: names, hashes, suites, answers, duplicates, no row gone or changed."""
+    from roarbench.store.published_folder import check_folder
+
+    found = check_folder(folder, before)
+    rows = sum(map(len, found.values()))
+    err.print(f"{folder}: {format_count(len(found), 'file')}, {format_count(rows, 'result')}: all as they should be")
+
+
+@results.command(epilog="Example: `roarbench results comment results --before main/results`")
+def comment(folder: Folder, before: Before = None) -> None:
+    """Print what a pull request is told, in Markdown: its new rows and the boards with them."""
+    from roarbench.report.publishing import write_comment as words
+
+    out.print(words(folder, before), soft_wrap=True, markup=False, end="")
+
+
+def submit(
+    *,
+    suite: SuiteName,
+    row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
+    folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
+    about: Annotated[str, declare_option("Whose results these are, one line.")],
+    write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
+    from roarbench.analysis.results_query import open_results
+    from roarbench.report.publishing import prepare_file
+    from roarbench.report.publishing import write_file as add
+
+    with open_results(store, db, suite=suite) as rows:
+        prepared = prepare_file(rows, suite, row, folder, about)
+        if write:
+            _git(folder, "switch", "--create", prepared.branch)
+            add(rows, folder, prepared, about)
+            _git(folder, "add", ".")
+            _git(folder, "commit", "--message", prepared.text)
+    verb = "written" if write else "would write (add --write)"
+    err.print(f"{verb}: {folder / prepared.path} on the branch {prepared.branch}", soft_wrap=True)
+    out.print(prepared.text, soft_wrap=True, markup=False, end="")
+
+
+@rankings.command("export")
+@make_command
+def export_rankings(
+    *,
+    folder: Annotated[Path, declare_argument("New folder.")],
+    suite: SuiteName,
+    about: Annotated[str, declare_option("Who made them and on what, one line.")],
+    references_only: Annotated[bool, declare_option("Explained networks alone.", flags="--references-only")] = False,
+    work: WorkOptions,
+) -> None:
+    """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
+    from roarbench.execution.ranking_bundle import export_rankings as export
+
+    with _open_suite(work, suite) as (place, _):
+        found = export(place, folder, about, references_only)
+    err.print(f"written: {folder}: {_shipped(found)}", soft_wrap=True)
+
+
+@rankings.command("import")
+@make_command
+def import_rankings(
+    *,
+    folder: Annotated[Path, declare_argument("Folder of `roarbench rankings export`.")],
+    suite: SuiteName,
+    work: WorkOptions,
+) -> None:
+    """Take the rankings of a suite from a folder; rows on them are self-reported until `reproduce KEY` agrees."""
+    from roarbench.execution.ranking_bundle import import_rankings as take
+
+    with _open_suite(work, suite) as (place, store):
+        found = take(place, store, folder)
+    err.print(f"read: {folder}: {_shipped(found)}; next: {propose_command('run')}", soft_wrap=True)
+
+
+def _shipped(found: list["Rankings"]) -> str:
+    return format_count(len(found), "ranking") if found else "explained networks alone"
+
+
+@contextmanager
+def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
+    loaded = work.load(suite)
+    with loaded.opened(err) as store:
+        yield loaded.begun(loaded.fitted, store, err), store
+
+
+def _git(folder: Path, *words: str) -> None:
+    done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+    if done.returncode:
+        seen = (done.stderr or done.stdout).strip().splitlines()
+        raise CallerError(f"git {words[0]} in {folder}: {seen[-1] if seen else 'failed'}")

@@ -1,0 +1,291 @@
+"""Run a suite, or say what it takes."""
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from roarbench.cli.options import (
+    EngineOptions,
+    Report,
+    ReportFormat,
+    SubmissionOptions,
+    SuiteOptions,
+    TableFormat,
+    WorkOptions,
+    declare_option,
+)
+from roarbench.cli.suggested_commands import add_command, propose_command
+from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
+from roarbench.errors import CallerError, Hint, RunError
+from roarbench.files import convert_write_errors
+from roarbench.plan.protocols import ROAR
+from roarbench.plan.selection import add_from_options, select_part
+from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.text import fold_lines
+
+if TYPE_CHECKING:
+    from roarbench.api.suite_result import SuiteResult
+    from roarbench.api.suites import Suite
+    from roarbench.execution.run_suite import Finished, Start
+    from roarbench.execution.submissions import SubmissionMode
+    from roarbench.store.results import ResultsStore
+    from roarbench.store.workspace import Workspace
+    from roarbench.submissions.checks import Pace
+
+_MOST_REPLICATIONS = 1000
+
+
+def run(
+    *,
+    options: SuiteOptions,
+    place: EngineOptions,
+    work: WorkOptions,
+    metrics: Annotated[
+        Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.", flags="--with")
+    ] = None,
+    submitted: SubmissionOptions,
+    format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
+    log_format: Annotated[
+        ReportFormat, declare_option("Format of progress messages; json also writes one log per worker to the store.")
+    ] = "text",
+) -> None:
+    """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
+    logged = log_format == "json"
+    console = log_as_json_lines() if logged else err
+    suite = work.load(options.suite)
+    part = _part(suite, options)
+    from roarbench.execution.quantus import add_scores, read_quantus_version
+    from roarbench.execution.run_suite import run_suite
+    from roarbench.report.status import format_advice, list_run_failures
+    from roarbench.store.workspace import Workspace
+
+    # machines of a cluster have other working directories
+    store = work.store.absolute() if place.engine == "ray" else work.store
+    workspace = Workspace(store)
+    if metrics:
+        read_quantus_version()  # before hours of work
+    _choose_compiling(place, workspace, part, console)
+    count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
+    with suite.opened(console) as results:
+        part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
+        tell = None if logged else partial(_show_roar, suite, options, part, console)
+        request = replace(
+            suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
+        )
+        finished = run_suite(request, workspace, results, console)
+        if metrics and not finished.failed:
+            finished = add_scores(finished, results, console)
+        where, advice = results.database.where, format_advice(list_run_failures(finished.suite_results, results))
+    _print_tables(suite, options, part, format)
+    console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
+    _propose_next(finished, f"{suite.name}.png", advice, console)
+    if finished.failed:
+        raise typer.Exit(1)
+
+
+def _part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
+    """Return the part of a suite that was asked for, with submissions."""
+    return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
+
+
+def _add_submissions(
+    suite: "Suite",
+    options: SuiteOptions,
+    submitted: SubmissionOptions,
+    results: "ResultsStore",
+    workspace: "Workspace",
+    console: Console,
+) -> "tuple[Plan, Pace | None]":
+    """Return the part of a suite that was asked for, with submissions once they are accepted, and what these cost."""
+    if not submitted.submission:
+        return _part(suite, options), None
+    from roarbench.execution.submissions import read_submissions, store_submissions
+
+    entries, pace = store_submissions(
+        read_submissions(submitted.submission), _mode(submitted, suite), results, workspace, console
+    )
+    return _part(suite, options, entries), pace
+
+
+def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
+    """Print the commands that usually come after a run, and after failures what to do about them."""
+    from roarbench.analysis.validity import has_checks
+
+    doubt = "diagnose" if has_checks(finished.suite_results) else "replicate"
+    lines = [
+        propose_command("table"),
+        propose_command(doubt),
+        propose_command("plot", "-o", picture),
+        propose_command("status"),
+    ]
+    console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
+    for line in advice:
+        console.print(add_command(line), soft_wrap=True)
+
+
+def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
+    from roarbench.execution.submissions import SubmissionMode
+
+    return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
+
+
+def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
+    """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
+    from roarbench.report.combined_table import asks_two_questions
+    from roarbench.report.table_formats import format_text
+
+    if asks_two_questions(part):
+        table = _rows_to_show(suite, options, part).single_table(ROAR.name)
+        console.print(format_text(table, console.width), crop=False)
+
+
+def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
+    """Print the tables of a suite that a finished run shows, as `table` does: a file is of one."""
+    from roarbench.plan.suites import find_leading_protocols
+    from roarbench.report.combined_table import asks_two_questions
+
+    found = _rows_to_show(suite, options, part)
+    if asks_two_questions(part):
+        print_table(found.table(), format)
+        return
+    for protocol in [each.name for each in find_leading_protocols(part)] if format == "text" else [options.protocol]:
+        print_table(found.single_table(protocol), format)
+
+
+def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
+    """Return the suite's results, with the rows of the part that `--estimators` asked for: all rows are judged."""
+    return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
+
+
+def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
+    """Let workers compile networks if that was asked for, or if `doctor --suite` found on a GPU that it pays."""
+    from roarbench.devices import COMPILING, list_gpus
+    from roarbench.store.training_modes import explain_compiling
+
+    if not place.compile and list_gpus() and (why := explain_compiling(workspace, part)):
+        console.print(why, soft_wrap=True)
+        place = replace(place, compile=True)
+    if place.compile:
+        os.environ[COMPILING] = "default"  # workers inherit it
+
+
+def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
+    """Return how many workers images of a side get, and what starts them, with logs in a folder if that is named."""
+    from roarbench.execution.this_machine import count_workers, start_local
+
+    if logs:  # before hours of work: a worker without its log does not start
+        with convert_write_errors(logs):
+            logs.mkdir(parents=True, exist_ok=True)
+    if place.engine == "local":
+        return count_workers(work.workers, side), partial(start_local, logs=logs)
+    from roarbench.ray_workers import RayEngine, connect_to_ray
+
+    count = connect_to_ray(place.address, work.workers if place.address else count_workers(work.workers, side))
+    return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
+
+
+def replicate(
+    *,
+    options: SuiteOptions,
+    work: WorkOptions,
+    submitted: SubmissionOptions,
+    replication: Annotated[int, declare_option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
+    against: Annotated[
+        Path | None, declare_option("Compare with the results in this store; run nothing.", "DIR")
+    ] = None,
+    format: Report = "text",
+) -> None:
+    """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
+
+    What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
+    two, worse in the other.
+    """
+    if against and submitted.submission:
+        raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
+    suite = work.load(options.suite)
+    part = _part(suite, options)
+    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.report.replication_table import (
+        compare_replication,
+        format_replication,
+        list_not_compared,
+        make_replication_record,
+    )
+
+    whole, here = add_from_options(suite.fitted, options.estimators), suite.question
+    again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
+    if not against:
+        part = _run_twice(suite, options, work, submitted, replication)
+        again_suite = replace(whole, replication=replication)
+    first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
+    found = compare_replication(first, again, part)
+    print_report(
+        format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
+    )
+    if others := list_not_compared(found, part):
+        alone = propose_command("replicate", "--suite", part.called, "--protocol", others[0])
+        err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
+    if any(one.opposed for one in found.values() if one):
+        raise typer.Exit(1)
+
+
+def _run_twice(
+    suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
+) -> Plan:
+    """Run what is missing of a suite and of a replication; return the part of the suite that was asked for."""
+    from roarbench.execution.run_suite import run_suite
+    from roarbench.store.workspace import Workspace
+
+    workspace = Workspace(suite.store)
+    with suite.opened(err) as results:
+        part, pace = _add_submissions(suite, options, submitted, results, workspace, err)
+        plans = (part, replace(part, replication=number))
+        requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
+        done = [run_suite(request, workspace, results, err) for request in requests]
+    if any(finished.failed for finished in done):
+        raise RunError(f"runs failed; `{propose_command('status')}` says which")
+    return part
+
+
+def plan(
+    *,
+    options: SuiteOptions,
+    work: WorkOptions,
+    submitted: SubmissionOptions,
+    measured: Annotated[
+        bool, declare_option("Time each part on this machine (takes seconds).", flags="--measure")
+    ] = False,
+    format: Report = "text",
+) -> None:
+    """Show what would run and what it costs: time, disk and memory."""
+    suite = work.load(options.suite)
+    part, data, decoded, seconds = _part(suite, options), work.data, None, None
+    for warning in suite.warnings:
+        err.print(f"warning: {warning}", soft_wrap=True)
+    from roarbench.analysis.results_query import load_if_stored
+    from roarbench.datasets.decode_dataset import find_decoded
+    from roarbench.execution.forecast import count_missing_work, make_plan
+    from roarbench.execution.this_machine import count_default_workers, measure_rates_here
+    from roarbench.store.workspace import Workspace
+
+    workers = work.workers or count_default_workers(part.dataset_record.size)
+    if data:
+        decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
+    if submitted.submission:
+        from roarbench.execution.submissions import inspect_files
+
+        entries, pace = inspect_files(submitted.submission, _mode(submitted, suite), measured, err)
+        part = _part(suite, options, entries)
+        seconds = pace and pace.of(part)
+    suite_results = load_if_stored(part, suite.question, decoded)
+    lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
+    with measure_rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
+        made = make_plan(suite_results, lacking, workers, measure, seconds)
+    print_report(format, made.record(), lambda _: fold_lines(made.text(), out.width))

@@ -1,0 +1,89 @@
+"""Single runs of a store: their keys, all that is known of one, and what is taken off the boards."""
+
+from typing import Annotated
+
+from roarbench.cli.options import (
+    STORE,
+    Db,
+    Report,
+    ResultsOptions,
+    Rows,
+    StoreDir,
+    SuiteName,
+    declare_argument,
+    declare_option,
+)
+from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.terminal import err, print_report
+from roarbench.errors import CallerError
+from roarbench.plan.selection import add_from_options, read_estimators
+
+Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
+
+
+def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
+    """List the runs of a suite with key and state."""
+    loaded = source.load(suite)
+    from roarbench.analysis.results_query import load_from_open_store, open_results
+    from roarbench.report.run_list import format_runs, list_run_records
+
+    with open_results(source.store, source.db, suite=suite) as results:
+        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
+        chosen = read_estimators(suite_results.suite, estimators)
+        found = [row for row in list_run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
+    print_report(format, found, format_runs)
+
+
+def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
+    """Mark failed runs as due; the next `run` of the suite retries them."""
+    loaded = source.load(suite)
+    from roarbench.analysis.results_query import load_from_open_store, open_results
+    from roarbench.report.run_list import list_run_records
+    from roarbench.text import format_count
+
+    with open_results(source.store, source.db, read_only=False) as results:
+        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
+        chosen = read_estimators(suite_results.suite, estimators)
+        failed = [row for row in list_run_records(suite_results, results) if row["state"] == "failed"]
+        keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
+        due = results.failures.retry(keys, suite_results.data)
+    words = (
+        f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
+    )
+    err.print(
+        f"{words}; `{propose_command('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True
+    )
+
+
+def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
+    """Show one run in full: settings, result, status, and where its rankings are."""
+    from roarbench.analysis.results_query import find_key, open_results
+    from roarbench.report.run_list import format_run, make_run_record
+
+    with open_results(store, db) as results:
+        found = make_run_record(results, store, find_key(results, key))
+    print_report(format, found, format_run)
+
+
+def archive(
+    what: Annotated[str, declare_argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
+    why: Annotated[str, declare_option("Reason, kept with the rows.", "TEXT")],
+    yes: Annotated[bool, declare_option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Take results and failures off the boards, archived with a reason; they can be run again."""
+    if not why.strip():
+        raise CallerError("--why is empty; say in a few words why these rows are taken off")
+    from roarbench.analysis.results_query import open_results
+    from roarbench.report.run_list import find_runs
+    from roarbench.store.archived_rows import archive_rows as take_off
+    from roarbench.text import format_count
+
+    with open_results(store, db, read_only=False) as results:
+        named = find_runs(results, what)
+        if named.built_in and not yes:
+            raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off all the same")
+        gone = take_off(results.database, named.keys, why)
+    counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
+    err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still tells of them", soft_wrap=True)

@@ -1,0 +1,354 @@
+"""Commands that show what a store holds, once or while other commands work on it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+from rich.live import Live
+
+from roarbench.cli.options import (
+    STORE,
+    BoardOptions,
+    Db,
+    Report,
+    ResultsOptions,
+    StoreDir,
+    SuiteName,
+    TableFormat,
+    declare_argument,
+    declare_option,
+)
+from roarbench.cli.suggested_commands import add_command, propose_command, propose_others
+from roarbench.cli.terminal import err, out, print_report, print_table
+from roarbench.errors import CallerError, Hint
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
+from roarbench.plan.suites import SUITES
+from roarbench.text import fold_lines, format_decimals, format_interval
+
+if TYPE_CHECKING:
+    from roarbench.analysis.results_query import ResultsQuery
+    from roarbench.analysis.suite_results import SuiteResults
+    from roarbench.api.suite_result import Difference
+    from roarbench.plan.suite import SuiteSpec
+    from roarbench.store.results import ResultsStore
+
+    Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and the record of what is done, who works and how fast
+
+PERIOD = 2.0  # seconds between glances
+
+
+def status(
+    *,
+    suite: SuiteName,
+    source: ResultsOptions,
+    watch: Annotated[
+        bool, declare_option("Keep showing workers, pace and time left until done or Ctrl-C.", flags="--watch")
+    ] = False,
+    format: Report = "text",
+) -> None:
+    """Count runs that are done, running, missing and failed."""
+    if watch and format == "json":
+        raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
+    loaded = source.load(suite)
+    from roarbench.analysis.results_query import load_from_open_store, open_results
+    from roarbench.report.status import count_status, format_status_lines, make_status_table
+
+    with open_results(source.store, source.db, suite=suite) as results:
+        if watch:
+            watch_suite(results, loaded.plan, loaded.question)
+            return
+        suite_results = load_from_open_store(results, loaded.plan, loaded.question)
+        found = count_status(suite_results, results)
+    print_report(format, found, make_status_table)
+    if format == "text":
+        for line in format_status_lines(found, suite_results.dropped):
+            out.print(add_command(line), soft_wrap=True)
+    _tell_what_else(suite_results, "status")
+
+
+def table(
+    *,
+    suite: SuiteName,
+    board: BoardOptions,
+    source: ResultsOptions,
+    notes: Annotated[bool, declare_option("Say below the table all about its numbers.", flags="--notes")] = False,
+    format: Annotated[TableFormat, typer.Option()] = "text",
+) -> None:
+    """Rank the estimators and compare them with the controls."""
+    found = source.load(suite).read_rows(board.estimators)
+    from roarbench.report.status import format_failures
+
+    shown = found.table(board.protocol)
+    if format not in ("json", "csv") and not (found.stored.has_rows or found.failures):
+        _refuse_nothing(found.stored, "table")
+    print_table(shown, format, notes)
+    names = set(shown.names)
+    for line in format_failures(failure for failure in found.failures if failure["estimator"] in names):
+        (out if format == "text" else err).print(add_command(line), soft_wrap=True)
+    _tell_what_else(found.stored, "table")
+
+
+def compare(
+    first: Annotated[str, declare_argument("A row of the suite, by its name in `table`.", "A")],
+    second: Annotated[str, declare_argument("The row that it is compared with.", "B")],
+    *,
+    suite: SuiteName,
+    protocol: Annotated[
+        str, declare_option("Compare by this protocol.", "NAME", "what the table has", autocompletion=lambda: [*SHOWN])
+    ] = "",
+    source: ResultsOptions,
+    format: Report = "text",
+) -> None:
+    """Compare two rows of a suite, paired, by the test of its tables."""
+    found = source.load(suite).read_rows(None)
+    if not found.stored.has_rows:
+        _refuse_nothing(found.stored, "table")
+    from roarbench.api.suite_result import TwoDifferences
+
+    compared, names = found.compare(first, second, protocol), (first, second)
+    parts: dict[str, Any]
+    if isinstance(compared, TwoDifferences):
+        parts = {question: each and _difference_record(names, each) for question, each in compared._asdict().items()}
+        shown = [each for each in compared if each]
+    else:
+        parts, shown = _difference_record(names, compared), [compared]
+    if not shown:
+        raise CallerError(f"{found.stored.title} has no question that was asked of both {first} and {second}")
+    text = "\n".join(_difference_text(found.stored.title, names, each) for each in shown)
+    print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
+
+
+def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
+    said = found._asdict()
+    gains, beside_zero = (dict(zip(names, said.pop(name), strict=True)) for name in ("gains", "beside_zero"))
+    place = {"protocol": said.pop("protocol"), "unit": said.pop("unit")}
+    own = {"beside_zero": beside_zero} if any(beside_zero.values()) else {}
+    return {**place, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": said}
+
+
+def _difference_text(title: str, names: tuple[str, str], found: "Difference") -> str:
+    rows = zip(names, found.gains, found.beside_zero, strict=True)
+    lines = [
+        f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
+        for name, gain, beside_zero in rows
+    ]
+    judged = "" if found.p_adjusted is None else f", adjusted p {_probability(found.p_adjusted)}"
+    verdict = f"{judged}: {found.verdict or _why_no_verdict(names, found)}"
+    lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} accuracy points{verdict}")
+    return "\n  ".join([f"{title}, {found.protocol}", *lines])
+
+
+def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
+    """Say what own-network gain tells of two rows, which its tables hold against 0 and not against each other."""
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
+
+    fixed = [
+        name for name, said in zip(names, found.beside_zero, strict=True) if said is OwnNetworkVerdict.BY_CONSTRUCTION
+    ]
+    if len(fixed) == 2:
+        return "both maps are the same for every network, so neither can explain one"
+    if fixed:
+        other = names[fixed[0] == names[0]]
+        said = found.beside_zero[names.index(other)] or "no verdict"
+        return (
+            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} beside 0, {said}"
+        )
+    return "no verdict: own-network gains are tested against 0 alone" if any(found.beside_zero) else "no verdict"
+
+
+def _probability(p: float) -> str:
+    return format_decimals(p, 4) if p >= 5e-5 else "< 0.0001"
+
+
+def diagnose(
+    *,
+    suite: SuiteName,
+    source: ResultsOptions,
+    against: Annotated[
+        list[str] | None,
+        declare_option(
+            "Compare the order of estimators with this suite's. Repeatable.", "NAME", autocompletion=lambda: [*SUITES]
+        ),
+    ] = None,
+    format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
+) -> None:
+    """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
+    loaded = source.load(suite)
+    others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
+    from roarbench.analysis.results_query import adapt_query, load_suite_results
+    from roarbench.analysis.validity import compute_validity_panel
+    from roarbench.report import validity_panel
+
+    compared = [
+        load_suite_results(other.plan, adapt_query(loaded.question, loaded.plan, other.plan)) for other in others
+    ]
+    suite_results = load_suite_results(loaded.plan, loaded.question)
+    if not suite_results.has_rows and format != "json":
+        _refuse_nothing(suite_results, "diagnose")
+    made = compute_validity_panel(suite_results, others=compared)
+    if format == "text":
+        out.print(validity_panel.format_text(made, out.width), crop=False)
+    else:
+        text = validity_panel.format_json(made) if format == "json" else validity_panel.format_markdown(made)
+        print(text, file=out.file)
+    _tell_what_else(suite_results, "diagnose")
+
+
+def plot(
+    *,
+    suite: SuiteName,
+    output: Annotated[Path, declare_option("Write a PNG, SVG or PDF, by file ending.", "FILE", flags="-o --output")],
+    board: BoardOptions,
+    published: Annotated[str, declare_option("Add the paper's curves: imagenet, food101 or birdsnap.", "NAME")] = "",
+    source: ResultsOptions,
+) -> None:
+    """Draw accuracy against the fraction removed, one panel per base estimator, controls in each.
+
+    Name twins and other checks in --estimators to draw them.
+    """
+    found = source.load(suite).read_rows(board.estimators)
+    if not found.stored.has_rows:
+        _refuse_nothing(found.stored, "plot")
+    found.plot(output, board.protocol, published=published)
+    err.print(f"drawn: {output}", soft_wrap=True)
+    _tell_what_else(found.stored, "plot")
+
+
+_Tested = Annotated[
+    str, declare_option("Also test them on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
+]
+
+
+def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
+    """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
+    loaded = source.load(suite) if suite else None
+    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.analysis.suite_draws import Evidence
+    from roarbench.report import claim_table
+    from roarbench.report.table import find_default_unit
+    from roarbench.stats.bootstrap import Bootstrap
+
+    if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
+        alone = propose_command("claims", carried=())
+        answers = f"ROAR or own-network gain, suite '{loaded.name}' has neither"
+        raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
+    suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
+    evidence = (
+        Evidence(suite_results, find_default_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
+    )
+    found, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
+    described = claim_table.describe_results(evidence) if evidence else None
+    ours = claim_table.make_results_title(evidence) if evidence else ""
+    text = f"{claim_table.format_claims(found, ours)}\n{claim_table.format_paper_gains(gains)}"
+    record = {"ours": described, "claims": found, "published_gains": gains}
+    print_report(format, record, lambda _: fold_lines(text, out.width))
+    if suite_results:
+        _tell_what_else(suite_results, "claims")
+
+
+def report(
+    *,
+    suite: SuiteName,
+    out_file: Annotated[Path, declare_option("New file, .html or .pdf.", "FILE", flags="-o --output")],
+    source: ResultsOptions,
+) -> None:
+    """Write boards, curves, doubts, methods, provenance and BibTeX into one file for a paper's supplement."""
+    from leaderboard.report import write_report
+    from leaderboard.views import SuiteView
+    from roarbench.analysis.results_query import load_suite_results
+
+    loaded = source.load(suite)
+    suite_results = load_suite_results(loaded.plan, loaded.question)
+    if not suite_results.has_rows:
+        _refuse_nothing(suite_results, "report")
+    write_report(SuiteView(suite_results, source.store, dict), out_file)
+    err.print(f"written: {out_file}", soft_wrap=True)
+
+
+_Shown = Annotated[
+    str, declare_option("Show only boards on these images, or with this fingerprint prefix.", "DIR", "all")
+]
+
+
+def leaderboard(
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: _Shown = "",
+    reference: Annotated[str, declare_option("Show only boards that explain these weights.", "FILE|NAME", "all")] = "",
+    export: Annotated[Path | None, declare_option("Write static pages into this folder.")] = None,
+    port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
+) -> None:
+    """Open the board as a local app, or export it as static pages."""
+    from leaderboard.commands import export_site, serve_app
+    from roarbench.plan.weights import make_weights_title
+    from roarbench.store.results import find_default_url
+
+    url = db or find_default_url(store)
+    selection = data, make_weights_title(reference) if reference and "@" not in reference else reference
+    if export is None:
+        serve_app(url, store, port, selection)
+        return
+    pages = export_site(url, store, export, selection)
+    err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
+def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
+    """Say in a line that a store has nothing of a suite, and what it has instead or how to run it."""
+    if others := propose_others(suite_results, command):
+        raise CallerError(others)
+    raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
+
+
+def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
+    """Say what else the store has, after what was asked for: an error found on the way must be the only line."""
+    if others := propose_others(suite_results, command):
+        err.print(others, soft_wrap=True)
+
+
+def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
+    """Show a suite's state until nothing is left to do or Ctrl-C: drawn anew on a terminal, else a line per change."""
+    results.be_patient(lambda line: err.print(line, soft_wrap=True))
+    with suppress(KeyboardInterrupt):  # the way to end it, and nothing was begun
+        show = _draw if out.is_terminal else _tell
+        show(_glances(results, suite, query))
+
+
+def _draw(glances: Iterator["Glance"]) -> None:
+    from roarbench.report.status import format_status_lines, render_activity
+
+    with Live(console=out, auto_refresh=False) as live:
+        for suite_results, status in glances:
+            below = map(add_command, format_status_lines(status, suite_results.dropped))
+            live.update(render_activity(status, below), refresh=True)
+
+
+def _tell(glances: Iterator["Glance"]) -> None:
+    from roarbench.report.status import format_activity
+
+    before = ""
+    for _, status in glances:
+        if (line := format_activity(status)) != before:
+            print(before := line, file=out.file, flush=True)
+
+
+def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
+    """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
+    from roarbench.analysis.results_query import load_from_open_store
+    from roarbench.report.status import count_status, measure_activity
+
+    seen, suite_results = "", None
+    while True:
+        if suite_results is None or results.state() != seen:
+            seen, suite_results = results.state(), load_from_open_store(results, suite, query)
+        status = count_status(suite_results, results)
+        left = status["missing"] + status["running"]
+        activity = measure_activity(suite_results, results, left, datetime.now(UTC))
+        yield suite_results, status | activity
+        if not (left or activity["workers"]):
+            return
+        time.sleep(PERIOD)

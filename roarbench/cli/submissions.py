@@ -1,0 +1,134 @@
+"""Submissions, and results that move from store to store."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roarbench.api.suites import tell_store
+from roarbench.cli.options import (
+    STORE,
+    Data,
+    Db,
+    StoreDir,
+    Trust,
+    TrustNetwork,
+    Workers,
+    declare_argument,
+    declare_option,
+)
+from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.terminal import err, out
+from roarbench.errors import CallerError
+
+if TYPE_CHECKING:
+    from roarbench.store.results import ResultsStore
+
+
+def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
+    """Write a submission template into this folder."""
+    from roarbench.submissions.file import write_template
+
+    path = write_template(name)
+    err.print(f"written: {path}; next: {propose_command('validate', path)}", soft_wrap=True)
+
+
+def validate(
+    file: Annotated[Path, declare_argument("The submission, one Python file; or FILE(samples=50).")],
+    explain: Annotated[bool, declare_option("Show the traceback of a refusal.", flags="--explain")] = False,
+) -> None:
+    """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
+    from roarbench.execution.submissions import check_submission
+    from roarbench.submissions.file import Refusal, read_submission
+
+    try:
+        found = check_submission(read_submission(file), err)
+        out.print(found.text(drawn=True), soft_wrap=True)
+        command = propose_command("run", "--suite", found.suite.called, "--submission", file)
+        err.print(f"next: {command}", soft_wrap=True)
+    except Refusal as refusal:
+        if not refusal.fault.trace:
+            raise
+        if not explain:
+            raise CallerError(f"{refusal}; `--explain` shows the traceback") from refusal
+        err.print(refusal.fault.trace, soft_wrap=True)
+        raise
+
+
+def export_(
+    file: Annotated[Path, declare_argument("New file: .parquet for another store, .csv for a spreadsheet.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
+    from roarbench.analysis.results_query import open_results
+    from roarbench.store.rankings import RankingsStore
+    from roarbench.store.transfer import export_results, list_results
+    from roarbench.store.workspace import Workspace
+
+    kept = RankingsStore(Workspace(store).rankings).kept_shares()
+    ways: dict[str, Callable[[ResultsStore, Path], int]]
+    ways = {".parquet": partial(export_results, kept=kept), ".csv": list_results}
+    if file.suffix not in ways:
+        kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
+        raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
+    with open_results(store, db) as results:
+        count = ways[file.suffix](results, file)
+    err.print(f"written: {file}: {count} results", soft_wrap=True)
+
+
+def import_(
+    source: Annotated[
+        str, declare_argument("What `roarbench export` wrote, or a folder of published results.", "FILE|FOLDER|URL")
+    ],
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
+    from roarbench.analysis.results_query import find_dropped, open_results
+    from roarbench.report.publishing import format_import_summary
+    from roarbench.store.published_folder import fetch_files
+    from roarbench.store.transfer import import_results
+
+    tell_store(store, err)
+    with open_results(store, db, read_only=False) as results, fetch_files(source) as files:
+        for file in files:
+            found = import_results(results, file)
+            dropped = find_dropped(found.new | found.known, results, store)
+            for line in format_import_summary(file, found, dropped):
+                err.print(line, soft_wrap=True)
+
+
+def reproduce(
+    key: Annotated[str, declare_argument("Key of a stored run, or its first digits.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    workers: Workers = None,
+    reference: Annotated[
+        list[str] | None,
+        declare_option(
+            "Weights that the run explains or scores, if they came from a file. Repeatable.", "FILE", "none"
+        ),
+    ] = None,
+    trust: Trust = False,
+    trust_network: TrustNetwork = "",
+) -> None:
+    """Repeat one stored run from scratch, reference and rankings included, and compare."""
+    from roarbench.analysis.results_query import open_results
+    from roarbench.execution.reproduce import RerunRequest, check_trust
+    from roarbench.execution.reproduce import reproduce as again
+    from roarbench.execution.this_machine import count_workers
+    from roarbench.store.submissions import ReproductionOutcome
+    from roarbench.store.workspace import Workspace
+
+    request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)
+    with open_results(store, db, read_only=False) as results:
+        if not trust:
+            check_trust(results, key)
+        made = again(request, Workspace(store), results, err)
+    out.print(made.text(), soft_wrap=True)
+    if made.verdict is ReproductionOutcome.DIFFERENT:
+        raise typer.Exit(1)

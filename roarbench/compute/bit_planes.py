@@ -1,0 +1,178 @@
+"""Rankings as the few bits that the levels need.
+
+At the paper's five levels it is enough to know in which of 6 bins of its image's ranking a feature lies: 3 bits instead
+of 32. `encode` writes them as bit-planes, `find_removed_bits` answers from them which features are gone at a level. The
+codes are a search tree over the bins' boundaries, so the middle level reads one plane, its neighbours two, the rest
+three.
+"""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.compute.ranking import count_removed
+from roarbench.enums import Order, Unit
+from roarbench.errors import CallerError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Content of the bit-planes of a ranking."""
+
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    unit: Unit
+    levels: tuple[float, ...]  # levels that can be read in either order, besides 0 and 1
+
+    @cached_property
+    def features(self) -> int:
+        """Return the number of features of one image (d)."""
+        return prod(self.unit.grid(self.shape))
+
+    @cached_property
+    def boundaries(self) -> tuple[int, ...]:
+        """Return places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
+        d = self.features
+        counts = {count_removed(t, d) for t in self.levels}
+        return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
+
+    @cached_property
+    def codes(self) -> tuple[int, ...]:
+        """Return the code of the bin that begins at each boundary; the first bin of all has code 0."""
+        return _codes(len(self.boundaries), self.planes)
+
+    @property
+    def planes(self) -> int:
+        """Return the number of bit-planes of one image; at least one, so that no store has empty rows."""
+        return max(1, len(self.boundaries).bit_length())
+
+    @property
+    def width(self) -> int:
+        """Return the bytes of one plane; the last bits are zero where d is no multiple of 8."""
+        return -(-self.features // 8)
+
+
+Keys = NDArray[np.int32] | NDArray[np.int64]  # of features, (n, d); the largest is the most important one's
+
+
+def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+    """Write the bin of every feature as bit-planes.
+
+    Only the keys at the boundaries have to be found. NumPy sorts integers with vector instructions and partitions
+    about several of them without, so that all keys are in order in a third of the time.
+
+    Keys are int64 (n, d), unique within a row, the largest most important. Planes are uint8 (n, planes, width): packed
+    bits, most significant first, the plane of the codes' highest bit first.
+    """
+    return encode_sorted(keys, np.sort(keys, axis=1), layout)
+
+
+def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
+    """Return what `encode` does, from keys of any kind and the same in ascending order.
+
+    No two equal keys may lie on both sides of a boundary: `find_cut_ties` says where they do.
+    """
+    planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
+    for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
+        beyond = np.packbits(keys < threshold[:, None], axis=1)
+        for plane in flipped:
+            planes[:, plane] ^= beyond
+    return planes
+
+
+def find_cut_ties(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
+    """Return for each row of keys in ascending order whether two equal ones lie on both sides of a boundary."""
+    lasts = np.array(_lasts(layout), np.intp)
+    return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
+
+
+def _lasts(layout: Layout) -> list[int]:
+    """Return the place in ascending order of the last feature before each boundary."""
+    return [layout.features - boundary for boundary in layout.boundaries]
+
+
+def find_flips(layout: Layout) -> list[list[int]]:
+    """Return the planes that flip at each boundary, the first and highest first: where neighbouring codes differ."""
+    return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
+
+
+def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
+    """Return which features are removed at level t, as packed bits, from planes uint8 (n, planes, width) of `encode`.
+
+    MoRF removes the round(t d) most important features, LeRF as many of the least important; only the planes that the
+    level needs are read. CallerError where they do not hold it.
+
+    Returns:
+        uint8 (n, width): most significant bit first, 1 where removed; bits beyond the last feature are 0.
+    """
+    reading, d = _find_reading(t, order, layout), layout.features
+    if reading is None:
+        return np.tile(_mark_existing(d) if count_removed(t, d) else np.zeros(layout.width, np.uint8), (len(planes), 1))
+    removed = planes[:, reading.lowest].copy()
+    for plane, combine in reading.above:
+        combine(planes[:, plane], removed, out=removed)
+    if order is Order.MORF:
+        np.invert(removed, out=removed)
+        if d % 8:
+            removed &= _mark_existing(d)
+    return removed
+
+
+def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
+    """Return the code of every feature's bin, uint8 (n, d), from `encode`'s planes; smaller is more important."""
+    codes = np.zeros((len(planes), layout.features), np.uint8)
+    for plane in range(layout.planes):
+        codes <<= 1
+        codes |= np.unpackbits(planes[:, plane], axis=1, count=layout.features)
+    return codes
+
+
+@cache
+def _mark_existing(d: int) -> NDArray[np.uint8]:
+    """Return packed bits that are 1 for each of `d` features, 0 beyond the last one."""
+    return np.packbits(np.ones(d, bool))
+
+
+class _Reading(NamedTuple):
+    """Planes that say which features lie beyond a boundary: the lowest, and those above it with how they join it.
+
+    A code is no less than the boundary's where it has the lowest bit of that one and all above it, or a higher bit that
+    the boundary's lacks; the planes after the lowest set bit decide nothing.
+    """
+
+    lowest: int
+    above: tuple[tuple[int, np.ufunc], ...]
+
+
+@cache
+def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
+    """Return how a level is read; None where it removes all or nothing."""
+    count = count_removed(t, layout.features)
+    boundary = count if order is Order.MORF else layout.features - count
+    if boundary in (0, layout.features):
+        return None
+    if boundary not in layout.boundaries:
+        stored = ", ".join(f"{level:g}" for level in layout.levels)
+        raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
+    *upper, lowest = _set_bits(layout.codes[layout.boundaries.index(boundary)], layout.planes)
+    above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
+    return _Reading(lowest, tuple(above))
+
+
+def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
+    """Assign ascending codes to `count` boundaries; the fewer low bits a code needs, the nearer it is to the middle."""
+    if count == 0:
+        return ()
+    middle = (count - 1 + upper) // 2  # of two, the one nearer to the middle of the whole ranking
+    half = 1 << (planes - 1)
+    right = _codes(count - 1 - middle, planes - 1, 0)
+    return (*_codes(middle, planes - 1, 1), half, *(half + code for code in right))
+
+
+def _set_bits(code: int, planes: int) -> list[int]:
+    """Return the planes, highest first, in which a code has a 1."""
+    return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

@@ -1,0 +1,107 @@
+"""Bit-planes of importance maps where they lie: on a GPU byte for byte what `compute.bit_planes` makes on a processor.
+
+Keys are whole numbers, unique within an image, so that any sort puts them in the one order.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from roarbench.compute.bit_planes import Keys, Layout, encode, encode_sorted, find_cut_ties, find_flips
+from roarbench.compute.ranking import arrange_features, sort_bits, sort_keys
+from roarbench.enums import Unit
+
+_ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
+_CHANNELS = 7  # up to which NumPy adds up one after the other, in whichever order the memory has them
+_BITS = (128, 64, 32, 16, 8, 4, 2, 1)
+
+
+class Ranked(NamedTuple):
+    """Bit-planes of a batch of maps, and how many features of each chance orders."""
+
+    planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
+    tied: list[float]  # for each map the share of its features that have its commonest value; one feature's if none tie
+
+
+def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
+    """Rank a batch of maps, float (n, c, h, w) or (n, h, w): its bit-planes are those of `bit_planes.encode`.
+
+    `ties` returns `ranking.tie_order` of the images, int32 (n, d), on the device of the maps; on a processor it is
+    called only where equal features lie on both sides of a level. RunError where the maps have another shape, or a
+    value that is not finite.
+    """
+    if _is_on_gpu(importance, layout):
+        flat = _features(importance, layout)
+        parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
+        planes = torch.cat([_planes(_keys(*part), layout) for part in parts])
+        if bool(flat.isfinite().all()):
+            common: Tensor = flat == flat.mode(1, keepdim=True).values
+            return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
+    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
+    bits = sort_bits(named)
+    ordered = np.sort(bits, axis=1)  # half as long as the keys with ties take, and most maps have no tie
+    found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)
+    if tied.any():
+        found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
+    return Ranked(found, compute_tied_shares(ordered))
+
+
+def compute_tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
+    """Return `Ranked.tied` from the features of each map in ascending order."""
+    d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
+    return [1 / d if row.all() else _longest_run(row) / d for row in new]
+
+
+def _longest_run(new: NDArray[np.bool_]) -> int:
+    """Return how many equal numbers stand together at most, from whether each number but the first differs."""
+    return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
+
+
+def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
+    """Return whether maps are ranked on a GPU: NumPy adds up more channels in an order of its own."""
+    channels, height, width = layout.shape
+    known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
+    return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
+
+
+def _features(importance: Tensor, layout: Layout) -> Tensor:
+    """Return what `ranking.features` does of maps of the right shape, float32 (n, d)."""
+    if importance.ndim == 3:
+        channels = layout.shape[0] if layout.unit is Unit.SCALAR else 1
+        importance = importance[:, None].expand(-1, channels, -1, -1)
+    elif layout.unit is Unit.PIXEL:
+        total = importance[:, 0].double()
+        for channel in range(1, importance.shape[1]):
+            total = total + importance[:, channel].double()
+        importance = total
+    return importance.reshape(len(importance), -1).float()
+
+
+def _keys(importance: Tensor, ties: Tensor) -> Tensor:
+    """Return what `ranking.sort_keys` does, int64 (n, d)."""
+    bits = (importance + 0.0).view(torch.int32)  # -0.0 and 0.0 are equal and must tie
+    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return (ordered.long() << 32) | ties
+
+
+def _planes(keys: Tensor, layout: Layout) -> Tensor:
+    """Return what `bit_planes.encode` does, on the device of the keys."""
+    planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
+    ordered, d = keys.sort(dim=1).values, layout.features
+    for boundary, flipped in zip(layout.boundaries, find_flips(layout), strict=True):
+        beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
+        for plane in flipped:
+            planes[:, plane] ^= beyond
+    return planes
+
+
+def _pack(bits: Tensor, width: int) -> Tensor:
+    """Return bool (n, d) as uint8 (n, width), the first bit the most significant one, zeros behind the last."""
+    filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
+    values = torch.tensor(_BITS, dtype=torch.uint8).to(bits.device)
+    return (filled.view(len(bits), width, 8) * values).sum(2, dtype=torch.uint8)

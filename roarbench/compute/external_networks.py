@@ -1,0 +1,182 @@
+"""Networks that are not ours: torchvision's and timm's by name, those of a Python file, and their logits."""
+
+import importlib
+import inspect
+import linecache
+import types
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.torchvision_networks import import_torchvision_models
+from roarbench.errors import CallerError, UnknownName
+from roarbench.stopping import forbid_exit
+
+_TORCHVISION, _TIMM = "torchvision:", "timm:"
+_CONTRACT = ("classes", "channels", "size")
+TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer, which no training changes
+
+
+def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
+    """Make a network, as `build` describes it; its weights come from the global generator.
+
+    Raises:
+        UnknownName: There is no network of that name.
+        CallerError: It cannot be made for these images, or timm is not installed.
+    """
+    if source:
+        return _make_of_source(name, source, classes, channels, size)
+    if name.startswith(_TORCHVISION):
+        return _make_of_torchvision(name.removeprefix(_TORCHVISION), classes, channels, size)
+    if name.startswith(_TIMM):
+        return _make_of_timm(name.removeprefix(_TIMM), classes, channels, size)
+    raise UnknownName("model", name, MODELS)
+
+
+def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> nn.Module:
+    models = import_torchvision_models()
+    known = models.list_models(module=models)
+    if name not in known:
+        raise UnknownName("network of torchvision", name, known)
+    if channels != 3:
+        raise CallerError(
+            f"torchvision:{name} is made for colour images, these have {channels} channel; write channels = 3"
+        )
+    settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
+    settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
+    try:
+        made: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
+    except (AssertionError, ValueError, RuntimeError) as error:  # a size that its patches do not divide
+        raise CallerError(f"torchvision:{name} cannot be made for images of {size} pixels: {error}") from error
+    return made
+
+
+def find_library(name: str) -> Any:
+    """Return timm for a network of timm, None for any other; CallerError where it is not installed."""
+    if not name.startswith(_TIMM):
+        return None
+    try:
+        return importlib.import_module("timm")
+    except ImportError:
+        raise CallerError(f"{name} needs timm, which is not installed; write pip install timm") from None
+
+
+def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
+    timm = find_library(f"{_TIMM}{name}")
+    if not timm.is_model(name):
+        raise UnknownName("network of timm", name, timm.list_models())
+    settings = {"num_classes": classes, "in_chans": channels}
+    try:
+        made: nn.Module = timm.create_model(name, img_size=size, **settings)
+    except TypeError:  # most networks take images of any size, and no such argument
+        made = timm.create_model(name, **settings)
+    return made
+
+
+def _make_of_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
+    """Run a file and call its function; whoever names the file trusts it."""
+    stem, _, function = name.partition("@")[0].rpartition(".")
+    file = f"{stem}.py"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
+    module = types.ModuleType(stem)
+    try:
+        with forbid_exit():
+            exec(compile(source, file, "exec"), module.__dict__)
+    except Exception as error:
+        seen = f"{file} raised {type(error).__name__}: {error}"
+        raise CallerError(f"{seen}; a network's file has to stand alone, with installed packages") from error
+    maker = getattr(module, function, None)
+    wanted = f"def {function}({', '.join(_CONTRACT)})"
+    if not callable(maker):
+        raise CallerError(f"{file} has no function '{function}'; write {wanted}")
+    try:
+        inspect.signature(maker).bind(*_CONTRACT)
+    except TypeError:
+        raise CallerError(f"{function} of {file} does not take three arguments; write {wanted}") from None
+    try:
+        with forbid_exit():
+            made = maker(classes, channels, size)
+    except Exception as error:
+        seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
+        remedy = "; build it on the processor, roarbench moves it to a GPU itself" if "CUDA" in str(error) else ""
+        raise CallerError(f"{seen}{remedy}") from error
+    if not isinstance(made, nn.Module):
+        raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
+    _check_weights(made, f"{function} of {file}")
+    return_logits(made)
+    return made
+
+
+def _check_weights(made: nn.Module, maker: str) -> None:
+    """Refuse weights that are not of the processor, or not in float32, as all networks here are trained."""
+    for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
+        if weight.device.type != "cpu":
+            seen = f"{maker} returned a network on the device {weight.device}"
+            raise CallerError(f"{seen}; build it on the processor, roarbench moves it to a GPU itself")
+        if weight.dtype is not torch.float32:
+            seen = f"{maker} returned a network with weights in {weight.dtype}".replace("torch.", "")
+            raise CallerError(f"{seen}, expected float32; return it with .float()")
+
+
+def read_logits(output: Any) -> Any:
+    """Return the logits of an output: `output.logits`, as Hugging Face's classifiers have it, or the output itself."""
+    return getattr(output, "logits", output)
+
+
+def return_logits(model: nn.Module) -> None:
+    """Make a network return its logits from now on, in place; names of its weights stay."""
+    if not isinstance(model, torch.jit.ScriptModule):  # it takes no hooks, and its outputs are tensors
+        model.register_forward_hook(_take_logits)
+
+
+def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
+    return read_logits(output)
+
+
+class LogitsAlone(nn.Module):
+    """A network whose output has `logits`, as one that returns them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Any:
+        """Return logits, (n, classes)."""
+        return read_logits(self.model(images))
+
+
+@torch.no_grad()
+def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
+    """Return a network that returns logits, in place of one whose output has `logits`; else the same.
+
+    The network is in eval mode and left as it is; images that it takes are (n, c, h, w).
+    """
+    try:
+        output = model(images.clone())
+    except Exception:  # `network_checks.check_network` says which
+        return model
+    return model if read_logits(output) is output else LogitsAlone(model).eval()
+
+
+@torch.no_grad()
+def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
+    """Return a network with two logits, -z / 2 and z / 2, in place of one that gives a single logit z; else the same.
+
+    Their softmax is the sigmoid of z, and each class has a gradient; of the logits 0 and z the first would have none.
+
+    Args:
+        model: In eval mode; it is left as it is.
+        images: Two or more that it takes, (n, c, h, w).
+    """
+    try:
+        output = model(images.clone())
+    except Exception:  # `network_checks.check_network` says which
+        return model
+    if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
+        return model
+    column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))  # one image may give no axis
+    head = nn.Linear(1, 2, bias=False).to(output)
+    head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
+    return nn.Sequential(model, *column, head).eval()

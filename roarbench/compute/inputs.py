@@ -1,0 +1,174 @@
+"""Inputs of training and tests: their order, normalisation and cache.
+
+Made anew in every step they took a third of a small network's training (docs/performance.md). An augmentation that
+only moves pixels gives the same bits before and after what is done to each pixel alone, so normalising and rounding
+come first; then a step copies rows of pixels out of the held images and does nothing else to them.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, Self, TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from roarbench.compute.augment import draw_augmentation, find_largest_shift, shrink_images
+from roarbench.compute.degrade import DegradedImages, RemovedMaps
+from roarbench.compute.recipe import Augmentation
+from roarbench.datasets.decoded import ImageData
+
+# inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs
+Fixed = DegradedImages | RemovedMaps
+MOST = 2e9  # bytes of inputs at full size, as float32, of which any are held
+_READ = 32  # inputs that are made at once: what lies between them stays in a core's cache
+_FLOAT = 4  # bytes of a float32
+_SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
+_FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
+MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations by which pixels change places and nothing else
+
+
+class Inputs(Protocol):
+    """Inputs that a network is trained and tested on: degraded images or removal masks."""
+
+    def __len__(self) -> int:
+        """Count the inputs."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+
+
+class Batches:
+    """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
+
+    So every batch is full, and after k passes each of n images was used k times, give or take the batch at the seam.
+    The generator shuffles, and is asked only when the images drawn before do not fill a batch.
+    """
+
+    def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
+        self._n, self._batch, self._generator = n, batch, generator
+        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
+
+    def next(self) -> Tensor:
+        """Return the next batch, int64 (batch,)."""
+        while len(self.waiting) < self._batch:
+            self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
+        index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
+        return index
+
+    def coming(self) -> Iterator[Tensor]:
+        """Return those after it, as far as they are drawn already."""
+        full = len(self.waiting) // self._batch * self._batch
+        return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
+
+
+class Normalisation(NamedTuple):
+    """Mean and standard deviation that inputs are normalised with, of each channel, in the range of the inputs."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, images: ImageData) -> Self:
+        """Return what images are normalised with for all networks that are trained here, and for controls.
+
+        It is what their record says, or else mean and standard deviation of the training images.
+        """
+        record = images.record
+        return cls(record.mean or images.mean, record.std or images.std)
+
+    @property
+    def black(self) -> Tensor:
+        """Return the black pixel, normalised, float32 (c, 1, 1)."""
+        return (-torch.tensor(self.mean) / torch.tensor(self.std))[:, None, None]
+
+
+def normalise(images: Tensor, norm: Normalisation) -> Tensor:
+    """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
+    return scale_images(images, send_normalisation(norm, images.device))
+
+
+class DeviceNormalisation(NamedTuple):
+    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
+
+    mean: Tensor
+    std: Tensor
+
+
+def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
+    """Send a normalisation to a device."""
+    return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
+
+
+def scale_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+    """Return what `normalise` does, by a normalisation that is on the device of the images."""
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
+
+
+def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
+    """Return whether all inputs are the same at every reading, and few enough to be held."""
+    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= MOST
+
+
+class Held:
+    """All inputs at one size, made when it is first asked for; the last size is kept.
+
+    Args:
+        inputs: What is held, those that `can_be_held` says.
+        make: What is made of inputs float32 (b, c, size, size): a tensor with as many rows.
+    """
+
+    def __init__(self, inputs: Fixed, make: Callable[[Tensor], Tensor]) -> None:
+        self._inputs, self._make = inputs, make
+        self._size, self._made = 0, torch.empty(0)
+
+    @property
+    def full(self) -> int:
+        """Return the size that the inputs have by themselves."""
+        return self._inputs.shape[2]
+
+    def at(self, size: int) -> Tensor:
+        """Return what was made of all inputs at a size."""
+        if self._size != size:
+            self._made = torch.empty(0)  # its room, before the next one takes its own
+            self._size, self._made = size, self._all(size)
+        return self._made
+
+    def _all(self, size: int) -> Tensor:
+        n, made = len(self._inputs), torch.empty(0)
+        for start in range(0, n, _READ):
+            part = self._make(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
+            if not start:
+                made = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
+            made[start : start + len(part)] = part
+        return made
+
+
+def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
+    """Return images (n, c, h, w) as `move_images` takes them: (n, h + 2 m, w + 2 m, c), with mirrored edges.
+
+    m is how far the augmentation shifts them, 0 if it does not.
+    """
+    most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
+    edged = pad(images, (most,) * 4, mode="reflect") if most else images
+    return edged.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
+
+
+def move_images(images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator) -> Tensor:
+    """Return images by index, int64 (b,), as `augment` leaves them, from the same draws.
+
+    Images are as `pad_for_moves` returns them, on the processor; `size` is their side without the mirrored edges,
+    `kind` one of `MOVING`. The outcome is (b, c, size, size), of the same type, channels last in memory.
+    """
+    n, most = len(index), (images.shape[1] - size) // 2
+    drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)
+    still = torch.zeros(2, n, 1, dtype=torch.int64)
+    down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
+    mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n
+    pixel = np.dtype((np.void, images.shape[3] * images.element_size()))  # NumPy copies all its channels in one piece
+    source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
+    for place, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):
+        part = source[i, y : y + size, x : x + size]
+        place[...] = part[:, ::-1] if turned else part
+    return torch.from_numpy(out.view(np.uint8).reshape(n, size, size, -1)).view(images.dtype).permute(0, 3, 1, 2)

@@ -1,0 +1,144 @@
+"""Masks of other images' maps that change an image as much as its own, and the smoothness of a mask. No torch.
+
+A map that follows |x - fill| removes what removal changes most, without any network. Within a stratum of features
+that removal changes alike, such a map has nothing left to say (docs/decisions/0039). Nothing here imports torch.
+
+Smoothing a map adds no information and yet changes its score (Song et al., arXiv 2304.13836), so every curve has to say
+how smooth the maps behind it are. A mean number of neighbours, held against Random's, needs no scale and no threshold.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.enums import Order, Unit
+from roarbench.estimators.estimator import BLUR
+
+BINS = 8  # quantile bins of each number
+_TURN = 7919  # features from where one image starts in the order of ties to where the next one does
+_VALUES = 256  # of a number: uint8
+_CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the processor's cache
+
+
+def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
+    """Return what `compute.degrade.change_numbers` does for the fill by the mean, without torch."""
+    from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
+
+    change = blurred = np.abs(pixels.astype(np.float32) - fill)
+    for axis in (2, 3):
+        blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
+    made = [change, blurred] if unit is Unit.SCALAR else [each.mean(1) for each in (change, blurred)]
+    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
+
+
+def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
+
+    Equal features share a stratum, so some strata may be larger than others, or empty. Numbers are uint8 (n, d) each,
+    each in so many bins; strata are (n, d), in [0, bins ** len(numbers)), of the smallest dtype that has room.
+    """
+    found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
+    for depth, number in enumerate(numbers):
+        groups = bins**depth
+        for image, values in zip(found, number, strict=True):
+            cells = image.astype(np.int64) * _VALUES + values
+            counts = np.bincount(cells, minlength=groups * _VALUES).reshape(groups, _VALUES)
+            below = counts.cumsum(1) - counts  # features of the group with a smaller number
+            within = below * bins // np.maximum(counts.sum(1, keepdims=True), 1)
+            image[:] = (np.arange(groups)[:, None] * bins + within).ravel()[cells]
+    return found
+
+
+def match_removed(
+    own: NDArray[np.bool_],
+    places: NDArray[np.unsignedinteger[Any]],
+    found: NDArray[np.unsignedinteger[Any]],
+    order: Order,
+    ties: NDArray[np.integer],
+) -> NDArray[np.bool_]:
+    """Remove in each stratum as many features as the own mask does, those that another map ranks first: bool (n, d).
+
+    With an image's own map in the other's place it is the own mask, where places tell removed features from kept ones.
+
+    Args:
+        own: bool (n, d), the image's own mask, True where removed.
+        places: unsigned (n, d), the bin of another image's ranking that holds each feature, such as
+            `bit_planes.bin_codes` has it; 0 is most important.
+        found: (n, d), of `strata`.
+        order: MoRF removes the first places, LeRF the last.
+        ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
+    """
+    shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
+    turned = places if order is Order.MORF else shape[1] - 1 - places
+    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
+    return np.stack([_match_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
+
+
+def _match_one(
+    mask: NDArray[np.bool_], cells: NDArray[np.unsignedinteger[Any]], ties: NDArray[np.integer], shape: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Return what goes of an image, (d,); a cell is a bin of the other ranking within a stratum.
+
+    Cells before the one where a stratum has lost enough go whole, so that the features of that one alone are sorted.
+    """
+    counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
+    held, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
+    going = np.clip(wanted - (held.cumsum(1) - held), 0, held)
+    divided = (going > 0) & (going < held)
+    removed: NDArray[np.bool_] = (going == held).take(cells, mode="clip")
+    (at,) = divided.take(cells, mode="clip").nonzero()
+    keys = cells[at] * np.int64(len(mask)) + ties[at]
+    ends = held[divided].cumsum()
+    kept = np.zeros(shape, np.int64)  # the first key that stays
+    kept[divided] = np.sort(keys)[ends - held[divided] + going[divided]]
+    removed[at] = keys < kept.take(cells[at])
+    return removed
+
+
+def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
+    """Return the place of each feature among equals as `matched` takes it, uint32 (n, d).
+
+    One order by chance for all images, by their number in the split, which begins at another feature in each.
+    """
+    order = np.random.Generator(np.random.Philox(seed)).permutation(d)
+    places = np.empty(d, np.uint32)
+    places[order] = np.arange(d)
+    turned: NDArray[np.uint32] = places - (images * _TURN % d).astype(np.uint32)[:, None]
+    found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))  # modulo d: below 0 is beyond all others
+    return found
+
+
+def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
+    """Return the mean number of removed neighbours of a removed feature, divided by that of Random's features.
+
+    Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
+    removed by chance, each neighbour of a removed one is removed with probability (k - 1) / (d - 1); borders, where
+    features have fewer neighbours, are thereby counted in. 1 is as scattered as Random, more is smoother; the ceiling
+    is about 1 / t, so values compare at one level only. None where fewer than two features are removed or none has a
+    neighbour in the unit's grid.
+
+    `removed`, uint8 (n, ceil(d / 8)), is packed as `bit_planes.removed_bits` does, with equally many in each image;
+    `shape` is (c, h, w).
+    """
+    channels, height, width = unit.grid(shape)
+    d = channels * height * width
+    pairs = channels * (height * (width - 1) + (height - 1) * width)
+    count = int(np.bitwise_count(removed[:1]).sum())
+    if count < 2 or pairs == 0:
+        return None
+    expected = pairs * count * (count - 1) / (d * (d - 1))
+    return _count_removed_pairs(removed, (channels, height, width)) / len(removed) / expected
+
+
+def _count_removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
+    """Count neighbouring pairs of which both are removed, over all images."""
+    total = 0
+    for start in range(0, len(removed), _CHUNK):
+        bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=int(np.prod(shape))).view(bool)
+        maps = bits.reshape(-1, *shape)
+        total += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
+        total += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
+    return total

@@ -1,0 +1,125 @@
+"""Checks of a network before anything is computed with it: an image's logits depend on that image alone."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.compute.external_networks import read_logits
+from roarbench.devices import is_out_of_memory
+from roarbench.errors import CallerError
+from roarbench.stopping import forbid_exit
+from roarbench.text import fit_on_one_line
+
+_NETWORK = "the network"
+
+
+@torch.no_grad()
+def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
+    """Run a network a few times on some images and refuse it where its maps and scores would mean nothing.
+
+    Args:
+        model: In eval mode; it is left as it is.
+        images: Float (n, c, h, w), normalised, a handful: each is also shown alone.
+        name: What messages call the network.
+
+    Returns:
+        Warnings, one line each: its logits are probabilities, or logarithms of such.
+
+    Raises:
+        CallerError: It does not take the images or returns no finite logits (n, classes), changes the images, gives
+            other logits at a second call, or other logits for an image alone than for the same image in the batch.
+    """
+    given = images.clone()
+    logits = find_logits(model, given, name)
+    if not torch.equal(given, images):
+        seen = f"{name} changes the images that it is given, so every later pass would see other images"
+        raise CallerError(f"{seen}; begin its forward with x = x.clone()")
+    if not _equal(logits, find_logits(model, images.clone(), name)):
+        seen = f"{name} gives other logits for the same images at a second call"
+        raise CallerError(
+            f"{seen}; leave out what draws in eval mode, such as F.dropout without training=self.training"
+        )
+    alone = torch.cat([find_logits(model, image[None].clone(), name) for image in images])
+    if not _equal(logits, alone):
+        seen = f"{name} gives an image other logits alone than in a batch"
+        raise CallerError(
+            f"{seen}; leave out what mixes images, such as batch norm without running statistics or a mean over axis 0"
+        )
+    return _warnings(logits, name)
+
+
+@torch.no_grad()
+def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
+    """Refuse a network whose state dict does not fix its logits: another copy with that state dict gives other ones.
+
+    Args:
+        model: In eval mode; it is left as it is.
+        rebuilt: Another copy of it, with other random weights, in eval mode; it gets the state dict of `model`.
+        images: Float (n, c, h, w), normalised.
+        name: What messages call the network.
+
+    Raises:
+        CallerError: Their logits differ.
+    """
+    rebuilt.load_state_dict(model.state_dict())
+    if _equal(find_logits(model, images.clone(), name), find_logits(rebuilt, images.clone(), name)):
+        return
+    outside = ", ".join(_outside(model)) or "a number or an order"
+    seen = f"{name}, built again with the same state dict, gives other logits: it draws {outside} when it is built"
+    raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or draw it from a fixed seed")
+
+
+def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
+    """Return the logits (n, classes) of some images; CallerError where the network fails or returns anything else."""
+    shape = " x ".join(map(str, images.shape))
+    try:
+        with forbid_exit():
+            logits: Any = read_logits(model(images))
+    except Exception as error:  # of whoever wrote it
+        if is_out_of_memory(error):
+            raise
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        raise CallerError(f"{name} cannot take images of shape {shape} ({seen})") from error
+    n = len(images)
+    if not isinstance(logits, Tensor):
+        seen = f"a {type(logits).__name__}"
+    elif logits.ndim != 2 or len(logits) != n or not logits.is_floating_point():
+        seen = f"{logits.dtype} of shape {tuple(logits.shape)}".removeprefix("torch.")
+    elif not logits.isfinite().all():
+        seen = "logits that are NaN or infinite"
+    else:
+        return logits
+    raise CallerError(f"{name} returned {seen} for images of shape {shape}; expected finite logits ({n}, classes)")
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Say whether logits are equal up to rounding: 2e-6 of the largest in torchvision's networks in float32."""
+    if one.shape != other.shape:
+        return False
+    eps = max(torch.finfo(dtype).eps for dtype in (one.dtype, torch.float32))  # logits may be wider than the network
+    rounding = eps**0.5 * float(one.abs().max())
+    return bool((one - other).abs().max() <= rounding)
+
+
+def _warnings(logits: Tensor, name: str) -> list[str]:
+    exact = logits.double()
+    rounding = max(1e-5, torch.finfo(logits.dtype).eps)
+    if bool((exact >= 0).all()) and bool(((exact.sum(1) - 1).abs() <= rounding).all()):
+        seen, without = "probabilities", "softmax"
+    elif bool((exact.logsumexp(1).abs() <= rounding).all()):
+        seen, without = "logarithms of probabilities", "log_softmax"
+    else:
+        return []
+    return [f"{name} returns {seen} where logits are expected, so maps explain those; leave out its last {without}"]
+
+
+def _outside(model: nn.Module) -> list[str]:
+    """Return the names of tensors that a network holds outside its state dict."""
+    kept = model.state_dict().keys()
+    names = []
+    for path, module in model.named_modules():
+        held = vars(module) | dict(module._buffers)
+        found = (f"{path}.{name}".lstrip(".") for name, value in held.items() if isinstance(value, Tensor))
+        names += [name for name in found if name not in kept]
+    return names

@@ -1,0 +1,22 @@
+"""The table of networks. Nothing here imports torch."""
+
+from typing import NamedTuple
+
+
+class NetworkRecord(NamedTuple):
+    """One network."""
+
+    maker: str  # file of this folder and function that makes it of (classes, channels, size)
+    drawn: bool = False  # its weights are those that torch's or torchvision's code draws
+
+
+MODELS = {
+    "resnet8": NetworkRecord("networks.resnet8"),
+    "resnet-quick": NetworkRecord("networks.resnet_quick"),
+    "resnet-planted": NetworkRecord("networks.resnet_planted"),
+    "resnet18": NetworkRecord("torchvision_networks.resnet18"),
+    "resnet50": NetworkRecord("torchvision_networks.resnet50"),
+    "vit-quick": NetworkRecord("torchvision_networks.small_vit", drawn=True),
+    "convnext-quick": NetworkRecord("torchvision_networks.small_convnext", drawn=True),
+    "mlp": NetworkRecord("networks.multilayer_perceptron", drawn=True),
+}

@@ -1,0 +1,237 @@
+"""Small residual networks, how any network is built with seeded weights, and what it costs.
+
+Every ReLU is a module of its own, not in place, and no sum is in place: captum's guided backprop and DeepLIFT hook each
+ReLU and read the gradient at its output.
+"""
+
+from functools import cache
+from importlib import import_module
+from threading import RLock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from roarbench.compute.network_table import MODELS
+
+_DRAWING = RLock()  # of one thread at a time: the global generator is lent
+BLOCK = 16  # channels that oneDNN holds together with AVX-512; 8 with AVX2
+SMALL = 32  # pixels a side, of which 8 channels fit; strides are faster, and published rows were made with them
+_OPS = torch.ops.aten
+_FORMULAS = {
+    **flop_registry,
+    _OPS._scaled_dot_product_flash_attention_for_cpu: flop_registry[_OPS._scaled_dot_product_flash_attention],
+}
+_KEPT_BY_NOBODY = {  # a backward pass through sums and copies needs none of the numbers that they put out
+    *(_OPS.add, _OPS.add_, _OPS.sub, _OPS.sub_, _OPS.cat, _OPS.stack, _OPS.roll, _OPS.constant_pad_nd, _OPS.index),
+    *(_OPS.clone, _OPS.copy_, _OPS._to_copy, _OPS._unsafe_view, _OPS.zeros, _OPS.ones, _OPS.empty),
+}
+
+
+class StridedProjection(nn.Conv2d):
+    """A 1x1 convolution with a stride that leaves out the other positions first, and so convolves without a stride.
+
+    With a stride, channels last and fewer of them than it holds together, oneDNN's gradient of the weights writes past
+    its workspace: it is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035). With 8 channels and
+    AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54. Trainings are safe without this class, too
+    (`roarbench.compute.weight_gradients`); the bits of maps hang on it.
+    """
+
+    __module__ = nn.Conv2d.__module__  # by which torch.fx knows that this is one layer
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Map (n, c, h, w) as `nn.Conv2d` does."""
+        if self.in_channels >= 8 and input.shape[-1] <= SMALL:
+            return super().forward(input)
+        down, across = self.stride
+        return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
+
+
+def build_network(
+    name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = ""
+) -> nn.Module:
+    """Build a network with random weights, in training mode, on the CPU.
+
+    In the residual networks convolutions are Kaiming-normal by fan-out (He et al. 2015), the linear layer N(0, 0.01)
+    with zero bias, the last batch-norm gamma of each block 0, momentum 0.1 and eps 1e-5 (docs/protocol.md, section 5).
+    Others have the weights that their own code draws.
+
+    Args:
+        name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or what a network of `source` is called.
+        classes: Number of logits.
+        channels: Channels of the images.
+        size: Height and width of the images in pixels.
+        generator: The only source of chance.
+        source: The Python file that makes it; empty for others.
+
+    Raises:
+        UnknownName: There is no network of that name.
+        CallerError: It cannot be made for these images.
+    """
+    residual = name in MODELS and not MODELS[name].drawn
+    with _DRAWING, torch.random.fork_rng(devices=[]):  # torch's layers draw their first weights from the global one
+        if not residual:
+            torch.manual_seed(generator.initial_seed())
+        model = _make(name, classes, channels, size, source)
+    if residual:
+        _draw_weights(model, generator)
+    for module in model.modules():
+        if _overflows(module):
+            module.__class__ = StridedProjection
+    return model.train()
+
+
+def _overflows(module: nn.Module) -> bool:
+    return (
+        type(module) is nn.Conv2d
+        and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
+        and module.stride != (1, 1)
+        and module.in_channels < BLOCK
+    )
+
+
+def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.01, generator=generator)
+            nn.init.zeros_(module.bias)
+
+
+def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
+    if name in MODELS:
+        file, _, function = MODELS[name].maker.partition(".")
+        made: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
+        return made
+    from roarbench.compute import external_networks  # what they need takes seconds to import
+
+    return external_networks.make_external_network(name, source, classes, channels, size)
+
+
+class ResidualBlock(nn.Module):
+    """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions beside the identity or a 1x1 projection.
+
+    The last batch norm starts at gamma 0, so the block starts as its shortcut (Goyal et al. 2017, section 5.1).
+    """
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.relu1 = nn.ReLU()
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.relu2 = nn.ReLU()
+        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _projection(inputs, width, stride)
+        nn.init.zeros_(self.norm2.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map float (n, inputs, h, w) to (n, width, h / stride, w / stride)."""
+        y = self.relu1(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(y))
+        out: Tensor = self.relu2(y + self.shortcut(x))
+        return out
+
+
+def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+
+class SmallResNet(nn.Module):
+    """A first convolution, blocks of given widths and strides, the mean over positions, a linear layer."""
+
+    def __init__(self, stem: nn.Conv2d, classes: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        super().__init__()
+        self.conv = stem
+        self.norm = nn.BatchNorm2d(stem.out_channels)
+        self.relu = nn.ReLU()
+        inputs = (stem.out_channels, *widths[:-1])
+        self.blocks = nn.Sequential(*(ResidualBlock(*shape) for shape in zip(inputs, widths, strides, strict=True)))
+        self.linear = nn.Linear(widths[-1], classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
+        x = self.blocks(self.relu(self.norm(self.conv(x))))
+        places = x.permute(0, 2, 3, 1)  # the gradient of this mean lies channels last, as what comes before it does
+        logits: Tensor = self.linear(places.mean(dim=(1, 2)))
+        return logits
+
+
+def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
+    """Build a network of two hidden layers of 64 ReLUs on all numbers of an image, in torch's own random weights."""
+    width = 64
+    return nn.Sequential(
+        nn.Flatten(),
+        *(nn.Linear(channels * size**2, width), nn.ReLU()),
+        *(nn.Linear(width, width), nn.ReLU()),
+        nn.Linear(width, classes),
+    )
+
+
+def resnet8(classes: int, channels: int, size: int) -> nn.Module:
+    """Build three blocks of 16, 32 and 64 channels, for images of 28 or 32 pixels."""
+    stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32, 64), strides=(1, 2, 2))
+
+
+def resnet_quick(classes: int, channels: int, size: int) -> nn.Module:
+    """Build three blocks of 16, 32 and 32 channels, for images of 64 pixels."""
+    stem = nn.Conv2d(channels, 8, 5, stride=2, padding=2, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32, 32), strides=(2, 2, 1))
+
+
+def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
+    """Build two blocks of 16 and 32 channels, for images of 16 pixels."""
+    stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32), strides=(1, 2))
+
+
+class NetworkCost(NamedTuple):
+    """Cost of one image."""
+
+    # floating-point operations of a forward pass: two for each weight that meets a number. The backward pass to the
+    # image takes as many again, to the weights too twice as many
+    flops: int
+    activations: int  # numbers that the layers put out; a backward pass needs them all
+    parameters: int  # weights of the network, whatever the number of images
+
+
+@cache
+def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
+    """Count a network; convolutions, linear layers and attention are what counts, the rest is below 1 %."""
+    model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
+    image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation
+    with _Counted() as counted:  # type: ignore[no-untyped-call]
+        model(image.clone())  # on the meta device torch would first import for seconds
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return NetworkCost(counted.flops, counted.activations, parameters)
+
+
+class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Count every operation, whatever module, function or script it is part of, by torch's own formulas.
+
+    torch's `FlopCounterMode` counts the same, but imports its compiler first, for seconds, and knows no attention of a
+    processor.
+    """
+
+    flops = activations = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Do one operation of torch."""
+        kwargs = kwargs or {}
+        output, operation = func(*args, **kwargs), func.overloadpacket
+        if operation in _FORMULAS:
+            self.flops += _FORMULAS[operation](*args, **kwargs, out_val=output)
+        if not func.is_view and operation not in _KEPT_BY_NOBODY:
+            made = (each for each in tree_leaves(output) if isinstance(each, Tensor) and each.is_floating_point())
+            self.activations += sum(each.numel() for each in made)
+        return output

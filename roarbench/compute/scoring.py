@@ -1,0 +1,83 @@
+"""The logits of trained networks: nothing follows degrade but normalise."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normalisation, send_normalisation
+from roarbench.compute.streaming import StreamedImages
+from roarbench.devices import choose_float32_layout, find_device
+
+_READ = 32  # inputs that are made at once for a test on a processor
+
+
+def count_scored_at_once(size: int) -> int:
+    """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
+
+    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
+    photographs should not wait for 128, while 32 keep a GPU busy.
+    """
+    return 128 if size <= 64 else 32
+
+
+class Scored(NamedTuple):
+    """A network that is scored, and what its inputs are normalised with."""
+
+    model: nn.Module
+    norm: Normalisation
+
+
+def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
+    """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+
+    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
+    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
+    batch size: `count_scored_at_once` says which.
+    """
+    return predict_each([Scored(model, norm)], inputs, batch)[0]
+
+
+def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
+    """Return the logits of each of several networks on one device, as `predict` does; inputs are made once for all."""
+    device = find_device(networks[0].model)
+    for network in networks:
+        network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
+    starts = range(0, len(inputs), batch)
+    indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
+    scales = {norm: send_normalisation(norm, device) for _, norm in networks}
+    logits: list[list[Tensor]] = [[] for _ in networks]
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        for made in _normalise_batches(inputs, indices, scales, device):
+            for (model, norm), found in zip(networks, logits, strict=True):
+                found.append(model(made[norm]))
+        return [torch.cat(found)[: len(inputs)].cpu() for found in logits]
+
+
+def _normalise_batches(
+    inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
+) -> Iterator[dict[Normalisation, Tensor]]:
+    """Yield batch after batch of inputs as the networks take them, on the device, by each normalisation.
+
+    On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
+    """
+    if device.type == "cpu" and isinstance(inputs, Fixed):
+        for index in indices:
+            yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
+        return
+    read = inputs.read(indices) if isinstance(inputs, StreamedImages) else map(inputs.batch, indices)
+    for images in read:
+        there = images.to(device)
+        yield {norm: _scale(there, scale) for norm, scale in scales.items()}
+
+
+def _scale(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=choose_float32_layout(images.device))
+
+
+def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
+    made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
+    for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
+        room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
+    return made

@@ -1,0 +1,163 @@
+"""torchvision's classification networks, and the ResNets, ViT and ConvNeXt of suites, made of its classes.
+
+A torchvision built for another torch (a wheel for CUDA beside a torch for the CPU, say) fails on import with "operator
+torchvision::nms does not exist": it registers shape rules for operators that its library could not load. The networks
+need none of these operators, so they are declared, without a kernel, and the import is tried again.
+
+torchvision's blocks use one in-place ReLU several times and add the shortcut in place. The blocks here differ from
+them in nothing else: names and weights of the layers are the same, so a checkpoint of torchvision's fits.
+"""
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import CallerError, UnknownName
+
+_BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_declared: list[torch.library.Library] = []  # a declaration lives as long as its library object
+_DIM, _DEPTH, _HEADS = 64, 4, 4  # of the transformer
+_SIDE = 8  # patches of the transformer along a side at most
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except RuntimeError as error:
+        if "operator torchvision::nms does not exist" not in str(error):
+            raise
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    _declared.append(library)
+    for operator in ("nms", "qnms"):
+        library.define(operator + _BOXES)  # type: ignore[no-untyped-call]
+    return importlib.import_module(name)
+
+
+resnet = _import("torchvision.models.resnet")
+
+
+def find_weights(network: str, weights: str) -> Any:
+    """Return weights of a network, as torchvision calls both; UnknownName where there are none."""
+    models = import_torchvision_models()
+    try:
+        known = models.get_model_weights(network)
+    except ValueError:
+        raise UnknownName("network of torchvision", network, models.list_models(module=models)) from None
+    if weights not in known.__members__:
+        raise UnknownName(f"weights of torchvision:{network}", weights, known.__members__)
+    return known[weights]
+
+
+def import_torchvision_models() -> ModuleType:
+    """Return torchvision's package of classification networks, which takes longer to import than `resnet` alone."""
+    return _import("torchvision.models")
+
+
+class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
+    """torchvision's basic block with a ReLU module for each use."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        del self.relu
+        self.relu1, self.relu2 = nn.ReLU(), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map float (n, c, h, w) to (n, planes, h / stride, w / stride)."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = self.relu1(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        out: Tensor = self.relu2(y + shortcut)
+        return out
+
+
+class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
+    """torchvision's bottleneck block (stride in the 3x3 convolution) with a ReLU module for each use."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        del self.relu
+        self.relu1, self.relu2, self.relu3 = nn.ReLU(), nn.ReLU(), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map float (n, c, h, w) to (n, 4 * planes, h / stride, w / stride)."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = self.relu1(self.bn1(self.conv1(x)))
+        y = self.relu2(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        out: Tensor = self.relu3(y + shortcut)
+        return out
+
+
+def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
+    """Build a ResNet of torchvision, its stem adapted to the size of the images.
+
+    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without the max-pooling. Up to
+    32: a 3x3 stem with stride 1, no max-pooling. So the last feature map has 3 to 7 positions a side up to 224 pixels.
+    """
+    model: nn.Module = resnet.ResNet(block, list(layers), num_classes=classes, zero_init_residual=True)
+    kernel, stride = (3, 1) if size <= 32 else (7, 2)
+    if (channels, kernel) != (3, 7):
+        model.conv1 = nn.Conv2d(channels, 64, kernel, stride, padding=kernel // 2, bias=False)
+    if size <= 64:
+        model.maxpool = nn.Identity()
+    model.relu = nn.ReLU()
+    return model
+
+
+def resnet18(classes: int, channels: int, size: int) -> nn.Module:
+    """Build ResNet-18."""
+    return _resnet(BasicBlock, (2, 2, 2, 2), classes, channels, size)
+
+
+def resnet50(classes: int, channels: int, size: int) -> nn.Module:
+    """Build ResNet-50."""
+    return _resnet(Bottleneck, (3, 4, 6, 3), classes, channels, size)
+
+
+def small_vit(classes: int, channels: int, size: int) -> nn.Module:
+    """Build a vision transformer (Dosovitskiy et al. 2021) of 4 layers and 64 numbers a token, on 8 x 8 patches.
+
+    On as many as 4 x 4 where no larger number divides the size.
+
+    Raises:
+        CallerError: The size has no divisor from 4 to 8.
+    """
+    side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
+    if side < _SIDE // 2:
+        raise CallerError(
+            f"vit-quick cannot cut {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
+        )
+    patch = size // side
+    model: nn.Module = import_torchvision_models().VisionTransformer(
+        image_size=size,
+        patch_size=patch,
+        num_layers=_DEPTH,
+        num_heads=_HEADS,
+        hidden_dim=_DIM,
+        mlp_dim=2 * _DIM,
+        num_classes=classes,
+    )
+    if channels != 3:
+        model.conv_proj = nn.Conv2d(channels, _DIM, patch, patch)
+    head = model.get_parameter("heads.head.weight")  # torchvision starts it at 0: random weights would have no maps
+    nn.init.normal_(head, std=0.01)
+    return model
+
+
+def small_convnext(classes: int, channels: int, size: int) -> nn.Module:
+    """Build a ConvNeXt (Liu et al. 2022) of three stages with 16, 32 and 64 channels, on patches of 4 pixels.
+
+    Below 32 pixels on patches of 2.
+    """
+    convnext = import_torchvision_models().convnext
+    block = convnext.CNBlockConfig
+    stages = [block(16, 32, 1), block(32, 64, 2), block(64, None, 1)]
+    model: nn.Module = convnext.ConvNeXt(stages, stochastic_depth_prob=0.0, layer_scale=1.0, num_classes=classes)
+    patch = 4 if size >= 32 else 2
+    stem = nn.Conv2d(channels, 16, patch, patch)
+    nn.init.trunc_normal_(stem.weight, std=0.02)
+    model.set_submodule("features.0.0", stem)
+    return model

@@ -1,0 +1,322 @@
+"""Training by a frozen recipe.
+
+The order of operations is the protocol's: test-time crop and degrade (both done by `Inputs`), then augment, then
+normalise. The last epoch counts; no test image is seen.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.inputs import (
+    MOVING,
+    Batches,
+    Held,
+    Inputs,
+    Normalisation,
+    is_cacheable,
+    move_images,
+    pad_for_moves,
+    scale_images,
+    send_normalisation,
+)
+from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
+from roarbench.compute.streaming import ExchangedImages, StreamedImages
+from roarbench.compute.weight_gradients import RightGradients
+from roarbench.devices import (
+    can_use_bf16,
+    compile_network,
+    count_available_gpu_bytes,
+    count_gpu_bytes,
+    find_device,
+    is_compilation_on,
+    is_out_of_memory,
+    send_to_device,
+)
+from roarbench.errors import Diverged, NoRoom
+from roarbench.stopping import ENDED, asked, defer_stop
+from roarbench.text import format_bytes
+
+CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
+_DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
+_OURS = 0.8  # of its share of a GPU that a process has at least where no other holds the memory that it lacks
+_LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
+
+
+class Checkpoint(Protocol):
+    """Place where an unfinished training is kept."""
+
+    def load(self) -> dict[str, Any] | None:
+        """Return what was saved last, tensors on the CPU; None if nothing was."""
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Keep this in its place: tensors and numbers, in lists and dictionaries."""
+
+
+def fit(
+    model: nn.Module,
+    inputs: Inputs,
+    labels: Tensor,
+    norm: Normalisation,
+    recipe: Recipe,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+) -> float:
+    """Train a network; its weights change in place, and it is left in training mode. Return the last epoch's mean loss.
+
+    The same seed gives the same weights bit for bit on the same processor with the same number of threads, whether or
+    not the training was cut off and went on from a checkpoint; on a GPU, whose sums have no fixed order, to rounding.
+    The network stays on its device, in the memory format channels-last. Labels are int64 (n,); the loss is in nats. A
+    checkpoint is kept every few minutes.
+
+    Raises:
+        Diverged: The loss of a step is not finite.
+        NoRoom: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
+        SystemExit: This process was asked to end; the training is kept.
+    """
+    training = Training(model, inputs, labels, norm, recipe, seed)
+    if checkpoint and (state := checkpoint.load()):
+        training.restore(state)
+    look_every = 1 if find_device(model).type == "cpu" else _LOOK_EVERY
+    with defer_stop(), use_training_kernels():
+        saved = time.monotonic()
+        while training.step < training.steps:
+            training.advance()
+            done = training.step
+            if (done % look_every == 0 or done == training.steps) and not math.isfinite(
+                loss := training.losses[-1].item()
+            ):
+                found = f"loss {loss} at step {done - 1} of {training.steps}"
+                raise Diverged(f"{found}, expected a finite number; lower the peak rate")
+            ending = asked()
+            if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
+                checkpoint.save(training.state())
+                saved = time.monotonic()
+            if ending:
+                raise SystemExit(ENDED)
+    return torch.stack(list(training.losses)).double().mean().item()
+
+
+def use_training_kernels() -> AbstractContextManager[None]:
+    """Let cuDNN choose its fastest kernels, as all batches of a size have one shape; float32 is exact, without TF32."""
+    return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
+
+
+class Training:
+    """A training under way: all that a checkpoint has to hold.
+
+    Attributes:
+        step: How many steps are done.
+        losses: Losses of the last epoch's steps, scalars on the device.
+        at_once: Images that go through the network together; halved where a GPU's memory runs out.
+    """
+
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
+    ) -> None:
+        self._inputs, self._recipe, self._seed = inputs, recipe, seed
+        self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        self._device = find_device(model)
+        self._gpu = self._device.type == "cuda"
+        self._bf16 = can_use_bf16(recipe.precision, self._device)
+        self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
+        self._optimiser = _optimiser(model, recipe)
+        self._forward = compile_network(model) if self._gpu and is_compilation_on() else model
+        self._generator = torch.Generator().manual_seed(seed)
+        self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
+        self.at_once = min(recipe.micro_batch or self._batch, self._batch)
+        self._mended: dict[torch.Size, bool] = {}  # by an image's shape: whether there are gradients to be mended
+        self._batches = Batches(len(inputs), self._batch, self._generator)
+        self._ahead: Iterator[Tensor] = iter(())  # streamed images of the coming parts
+        self._batches_ahead = 0
+        self._steps_per_epoch = len(inputs) / self._batch
+        self._held = self._hold(inputs)
+        self.steps = round(recipe.epochs * self._steps_per_epoch)
+        self.step = 0
+        self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
+
+    def advance(self) -> None:
+        """Do one step of the optimiser; where a GPU's memory runs out, do it again with half as many images at once.
+
+        Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes
+        mean and variance of each: then nothing is halved.
+
+        Raises:
+            NoRoom: The step takes more than this process's share of the GPU, and cannot be done in smaller parts.
+        """
+        while (error := self._try_step()) is not None:
+            self._halve(error)
+
+    def _try_step(self) -> RuntimeError | None:
+        """Do a step; return the error if a GPU's memory ran out, with all draws taken back."""
+        waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
+        try:
+            self._do_step()
+        except RuntimeError as error:
+            if not (self._gpu and is_out_of_memory(error)):
+                raise
+            found = error.with_traceback(None)  # its frames would keep what filled the memory
+        else:
+            return None
+        self._rewind(waiting, drawn)
+        return found
+
+    def _halve(self, error: RuntimeError) -> None:
+        if count_available_gpu_bytes() < _OURS * count_gpu_bytes():  # others hold it, and may give it back
+            raise error
+        normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        if normed or self.at_once == 1:
+            why = "; batch norm allows no smaller parts" if normed else ""
+            seen = f"a step of {self.at_once} images takes more than {format_bytes(count_gpu_bytes())} of GPU memory"
+            raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
+        self.at_once //= 2
+
+    def _do_step(self) -> None:
+        for group in self._optimiser.param_groups:
+            group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        parts = self._parts(self._next_batch())
+        self._optimiser.zero_grad()
+        with torch.random.fork_rng(devices=[]):  # layers that draw have no other generator than the global one
+            torch.manual_seed(self._seed * _DRAWS + self.step)
+            loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
+        self._optimiser.step()
+        self.losses.append(loss)
+        self.step += 1
+
+    def _next_batch(self) -> Tensor:
+        """Return the next batch's indices; streamed images are read ahead as far as batches are drawn."""
+        index = self._batches.next()
+        if isinstance(self._inputs, StreamedImages):
+            if not self._batches_ahead:
+                batches = [index, *self._batches.coming()]
+                self._ahead = self._inputs.read(part for batch in batches for part in self._parts(batch))
+                self._batches_ahead = len(batches)
+            self._batches_ahead -= 1
+        return index
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` takes, to go on from here."""
+        return {
+            "step": self.step,
+            "model": self._model.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "losses": list(self.losses),
+            "waiting": self._batches.waiting.clone(),
+            "generators": [generator.get_state() for generator in self._generators()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue where this state was taken."""
+        self._optimiser.zero_grad()
+        self.losses.clear()
+        self.step = state["step"]
+        self._model.load_state_dict(state["model"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.losses.extend(loss.to(self._device) for loss in state["losses"])
+        self._rewind(state["waiting"], state["generators"])
+
+    def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
+        """Return to the batches and draws of an earlier moment."""
+        self._batches.waiting, self._batches_ahead = waiting, 0
+        for generator, kept in zip(self._generators(), drawn, strict=True):
+            generator.set_state(kept)
+
+    def _generators(self) -> list[torch.Generator]:
+        """Return all sources of chance, which a checkpoint has to hold."""
+        if isinstance(self._inputs, RedrawnImages | ExchangedImages):
+            return [self._generator, self._inputs.generator]
+        return [self._generator]
+
+    def _parts(self, index: Tensor) -> list[Tensor]:
+        """Return a batch in the parts that share their draws and a reading."""
+        size = self._recipe.micro_batch or self._batch
+        return [index[start : start + size] for start in range(0, len(index), size)]
+
+    def _add_gradients(self, index: Tensor) -> Tensor:
+        """Run forward and backward; return the part's share of the loss of its batch."""
+        images, labels = self._images(index), self._labels.index_select(0, send_to_device(index, self._device))
+        pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
+        return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
+
+    def _add_gradients_at_once(self, images: Tensor, labels: Tensor) -> Tensor:
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
+            logits = self._forward(images)
+        mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
+        loss = mean * (len(images) / self._batch)
+        self._backward(loss, images.shape[1:])
+        return loss.detach()
+
+    def _backward(self, loss: Tensor, shape: torch.Size) -> None:
+        """Add to the gradients; on a processor by `RightGradients` first, and on if it has anything to do."""
+        if self._device.type != "cpu" or not self._mended.get(shape, True):
+            loss.backward()  # type: ignore[no-untyped-call]
+            return
+        with RightGradients() as mode:  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
+        self._mended[shape] = mode.changed
+
+    def _images(self, index: Tensor) -> Tensor:
+        """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""
+        kind = self._recipe.augmentation
+        if self._held is not None and kind in MOVING:
+            return self._moved(self._held, index)
+        read = self._read(index)
+        if not self._gpu and kind in MOVING:  # two thirds of the time of moving float32
+            return move_images(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
+        return scale_images(augment(read, kind, self._generator), self._scale)
+
+    def _moved(self, held: Held, index: Tensor) -> Tensor:
+        """Return held images, which are normalised, as an augmentation that only moves pixels leaves them."""
+        kind, size = self._recipe.augmentation, self._side(held.full)
+        if self._gpu:
+            images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
+            return images.contiguous(memory_format=torch.channels_last)
+        return move_images(held.at(size), index, size, kind, self._generator)
+
+    def _movable(self, images: Tensor) -> Tensor:
+        """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
+        taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
+        normalised = images.sub(mean).div_(std).to(taken)
+        return normalised if self._gpu else pad_for_moves(normalised, self._recipe.augmentation)
+
+    def _read(self, index: Tensor) -> Tensor:
+        """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
+        if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
+            return self._held.at(size).index_select(0, send_to_device(index, self._device))
+        streamed = isinstance(self._inputs, StreamedImages)
+        degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
+        return shrink_images(degraded, self._side(degraded.shape[3]))
+
+    def _side(self, full: int) -> int:
+        return compute_image_side(self._recipe, self.step, self.steps, full)
+
+    def _hold(self, inputs: Inputs) -> Held | None:
+        """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
+        if not is_cacheable(inputs):
+            return None
+        return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
+
+
+def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Group parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    groups = group_by_weight_decay(model, recipe.weight_decay)
+    if recipe.optimiser is Optimiser.ADAMW:
+        return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True)
+    return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

@@ -1,0 +1,83 @@
+"""Gradients of convolutions' weights that oneDNN, which computes them on a processor, gets wrong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roarbench.compute.networks import BLOCK, SMALL
+
+
+class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Backward passes under this mode compute the gradients that oneDNN gets wrong in another way.
+
+    Every convolution passes here, whatever module, function or script it is part of.
+
+    Attributes:
+        changed: Whether there was any; the rest keeps all its bits.
+    """
+
+    changed = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # no processor compiles, and torch would import its compiler for seconds
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Do one operation of torch."""
+        if func is torch.ops.aten.convolution_backward.default:
+            _, images, weight, _, stride, padding, dilation, transposed, _, groups, _ = args
+            if not transposed and max(stride) > 1:
+                if images.dtype is torch.bfloat16 and has_idle_taps(images, weight, stride, padding, dilation):
+                    self.changed = True
+                    return _compute_in_float32(func, args)
+                if _overflows(images, weight, padding, groups):
+                    self.changed = True
+                    return _compute_without_stride(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+def has_idle_taps(
+    images: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> bool:
+    """Return whether some weights of a convolution meet nothing but padding, at every position of the filter.
+
+    Their gradient is 0. With a stride, in bfloat16 and channels last, oneDNN leaves there what memory held, as far as
+    was seen where the stride is larger than the image.
+    """
+    return any(
+        not any(0 <= place * step + tap * apart - pad < side for place in range(places))
+        for side, kernel, step, pad, apart in zip(
+            images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
+        )
+        for places in [(side + 2 * pad - apart * (kernel - 1) - 1) // step + 1]
+        for tap in range(kernel)
+    )
+
+
+def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
+    made = func(*(each.float() if isinstance(each, Tensor) else each for each in args))
+    return [each if each is None else each.to(args[1].dtype) for each in made]
+
+
+def _overflows(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
+    """Return whether oneDNN writes past its workspace: the gradient is wrong, or the process dies.
+
+    `StridedProjection` says when, and leaves the same cases to oneDNN; it stands for modules of `nn.Conv2d` alone.
+    """
+    alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
+    return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
+
+
+def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
+    """Compute the gradients of a 1 x 1 convolution of only those positions that it looks at."""
+    gradient, images, weight, biases, stride, *rest = args
+    looked_at: Any = (..., *(slice(None, None, step) for step in stride))
+    to_images, *others = func(gradient, images[looked_at], weight, biases, [1] * len(stride), *rest)
+    if to_images is not None:
+        all_images = torch.zeros_like(images)
+        all_images[looked_at] = to_images
+        to_images = all_images
+    return [to_images, *others]

@@ -1,0 +1,82 @@
+"""Preparation of photographs for a network: resize, crop, mean and standard deviation. Nothing here imports torch."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from PIL import Image
+
+from roarbench.errors import CallerError
+
+_BYTES = 255  # the largest value of a pixel, here
+Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # those of every Pillow
+
+
+def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Moments:
+    """Return mean and standard deviation of each channel of images in [0, 255].
+
+    Args:
+        mean: A number for each channel, of images in [0, `top`].
+        std: The same.
+        top: The largest value of a pixel; where it is None, 1 if no number is above 1, else 255.
+        channels: Channels of the images.
+        where: What says so, for messages.
+
+    Raises:
+        CallerError: These are no such numbers, or `top` is None and they fit both.
+    """
+    means, stds = _numbers(mean), _numbers(std)
+    seen = f"{where} has mean {_show(mean)} and std {_show(std)}"
+    if len(means) != channels or len(stds) != channels or min(stds) <= 0:
+        raise CallerError(f"{seen}; expected {channels} numbers each, std above 0")
+    if top is None and not any(means) and set(stds) == {1.0}:
+        ways = "std = [255, …] for images in [0, 1], or range = 255 for the others"
+        raise CallerError(f"{seen}, which fit images in [0, 1] and in [0, 255]; write {ways}")
+    if top is None:
+        top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
+    (largest,) = _numbers([top]) or (0.0,)
+    if largest <= 0:
+        raise CallerError(f"{where} has range {_show(top)}; expected the largest value of a pixel, 1 or 255")
+    return _scale(means, largest), _scale(stds, largest)
+
+
+def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
+    return tuple(number * (_BYTES / top) for number in numbers)
+
+
+def _numbers(given: Any) -> Sequence[float]:
+    """Return finite numbers of a list, an array or a tensor; none where it is anything else."""
+    try:
+        found = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
+    except (TypeError, ValueError):
+        return ()
+    texts = isinstance(given, str) or any(isinstance(each, str | bool) for each in given)
+    return () if texts or not all(map(math.isfinite, found)) else found
+
+
+def _show(given: Any) -> str:
+    """Return what was given, on one short line."""
+    text = " ".join(str(given.tolist() if hasattr(given, "tolist") else given).split())
+    return text if len(text) < 80 else f"{text[:80]}…"
+
+
+def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
+    """Scale the short side of an image to `resize` pixels, then cut the centred square of `size` pixels out.
+
+    As torchvision's `Resize` and `CenterCrop` do, and timm with them: the long side is rounded down, odd rests to an
+    even number. Programs that round to the nearest see one column more or less of some photographs.
+    """
+    short = min(image.size)
+    width, height = (int(resize * side / short) for side in image.size)
+    resized = image.resize((width, height), Image.Resampling[interpolation.upper()])
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return resized.crop((left, top, left + size, top + size))
+
+
+def check_resizing(resize: int, size: int, interpolation: str) -> None:
+    """Refuse what `resize_to_square` cannot do; CallerError."""
+    if resize < size:
+        raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
+    if interpolation not in INTERPOLATIONS:
+        raise CallerError(f"interpolation is '{interpolation}', expected {', '.join(INTERPOLATIONS)}")

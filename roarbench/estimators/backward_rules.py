@@ -1,0 +1,249 @@
+"""Nonlinear steps with backward passes of their own: guided backprop, and DeepLIFT's rescale rule.
+
+Captum has the same rule, but lets overlapping windows of a max-pool overwrite each other, and finds modules alone, each
+of which may be used once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction, FunctionCtx
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+Node = torch.autograd.graph.Node
+_NEW, _IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {torch.relu_, Tensor.relu_}
+_CLAMPS = {torch.clamp, torch.clip, torch.clamp_min, Tensor.clamp, Tensor.clip, Tensor.clamp_min}
+_CLAMPS_IN_PLACE = {torch.clamp_, torch.clip_, torch.clamp_min_, Tensor.clamp_, Tensor.clip_, Tensor.clamp_min_}
+_THRESHOLDS, _THRESHOLDS_IN_PLACE = {F.threshold, torch.threshold}, {torch.threshold_}
+_MAXIMA = {torch.maximum, torch.max, Tensor.maximum, Tensor.max}
+_HIDDEN = "ReLUs in a script or a function of its own"
+# steps of a graph that are rectifiers, or stand for one, but no ReLU; gates, such as sigmoid and tanh, are none
+_RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
+    *("Softplus", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
+}
+_POOLS = {F.max_pool2d, torch.max_pool2d}
+_ELEMENTWISE = {
+    *(F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_),
+    *(F.relu6, F.hardtanh, F.hardtanh_, F.threshold, torch.threshold, torch.threshold_),
+    *(torch.clamp, torch.clamp_, torch.clip, torch.clip_, torch.clamp_min, torch.clamp_min_, torch.clamp_max),
+    *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
+    *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
+}
+_NONE = 1e-10  # inputs that differ by less do not, and the slope between them is the derivative; captum's number
+
+
+class Rectified(NamedTuple):
+    """A call that is max(x, 0)."""
+
+    input: Tensor
+    in_place: bool
+    at_zero: float  # its derivative there, which torch defines
+
+
+class Guided(TorchFunctionMode):
+    """While it is entered, the ReLUs of torch that are called go back by guided backprop's rule, if `on` says so then.
+
+    So one forward pass serves both rules. It meets `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu` and a tensor's
+    own, in place or not, and what is max(x, 0) by another name: clamp, threshold, maximum. `find_unguided` names the
+    others.
+
+    Attributes:
+        on: A backward pass lets only gradients above 0 into each ReLU; what is compiled keeps what it said then.
+        met: Whether a ReLU was called.
+    """
+
+    def __init__(self, on: bool = False) -> None:
+        super().__init__()
+        self.on, self.met = on, False
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        """Call a function of torch, or the ReLU here instead of torch's."""
+        named = dict(options or {})
+        found = _find_rectified(call, arguments, named)
+        if found is None:
+            return call(*arguments, **named)
+        self.met = True
+        return _Relu.apply(*found, self)  # type: ignore[no-untyped-call]
+
+    def describe_fault(self, logits: Tensor) -> str:
+        """Say why a network's graph cannot be gone back through by the rule, in a few words; empty if it can."""
+        others = find_unguided(logits)
+        if not self.met and _HIDDEN not in others:
+            return "needs ReLUs and the network has none"
+        return f"knows ReLUs alone and the network also has {', '.join(others)}" if others else ""
+
+
+def _find_rectified(call: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Rectified | None:
+    """Return the input of a call that is max(x, 0); None for others."""
+    if call in _NEW or call in _IN_PLACE:
+        given = _read_arguments(("input", "inplace"), arguments, named)
+        return Rectified(given["input"], call in _IN_PLACE or bool(given.get("inplace")), 0.0)
+    if call in _CLAMPS or call in _CLAMPS_IN_PLACE:
+        given = _read_arguments(("input", "min", "max"), arguments, named)
+        fits = given.get("max") is None and _is_zero(given.get("min"), given["input"])
+        return Rectified(given["input"], call in _CLAMPS_IN_PLACE, 1.0) if fits else None
+    if call in _THRESHOLDS or call in _THRESHOLDS_IN_PLACE:
+        given = _read_arguments(("input", "threshold", "value", "inplace"), arguments, named)
+        in_place = call in _THRESHOLDS_IN_PLACE or bool(given.get("inplace"))
+        return Rectified(given["input"], in_place, 0.0) if given["threshold"] == given["value"] == 0 else None
+    if call in _MAXIMA:
+        one, other = (_read_arguments(("input", "other"), arguments, named).get(name) for name in ("input", "other"))
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            one, other = (other, one) if _is_zero(one, other) else (one, other)
+            return Rectified(one, False, 0.5) if _is_zero(other, one) else None
+    return None
+
+
+def _read_arguments(names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(names, arguments, strict=False)), **named}
+
+
+def _is_zero(bound: Any, x: Tensor) -> bool:
+    """Say whether a bound is 0, and a tensor of it changes neither shape nor type of what it bounds."""
+    if not isinstance(bound, Tensor):
+        return bound is not None and bool(bound == 0)
+    if bound.requires_grad or torch.result_type(x, bound) != x.dtype:
+        return False
+    widest = torch.broadcast_shapes(x.shape, bound.shape)  # type: ignore[no-untyped-call]
+    return widest == x.shape and not bool(bound.any())
+
+
+class _Relu(torch.autograd.Function):
+    """max(x, 0); back through it goes what goes through torch's, of gradients above 0 alone where its guide is on."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, at_zero: float, guide: Guided) -> Tensor:
+        ctx.zero = at_zero * (x == 0) if at_zero else None  # type: ignore[attr-defined]
+        if in_place:
+            ctx.mark_dirty(x)
+        y = x.relu_() if in_place else x.relu()
+        ctx.save_for_backward(y)
+        ctx.guide = guide  # type: ignore[attr-defined]
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (y,), (gradient,) = ctx.saved_tensors, gradients
+        if ctx.guide.on:
+            gradient = gradient.clamp(min=0)
+        back = torch.ops.aten.threshold_backward(gradient, y, 0)
+        if ctx.zero is not None and not ctx.guide.on:
+            back = back + gradient * ctx.zero
+        return back, None, None, None
+
+
+def find_unguided(logits: Tensor) -> list[str]:
+    """Return the names of a graph's steps that rectify and are none of the ReLUs that `Guided` guides, sorted."""
+    names, found = set[str](), set[Node]()
+    front = [logits.grad_fn]
+    while front:
+        node = front.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            names |= _find_unguided(node)
+            front += [parent for parent, _ in node.next_functions]
+    return sorted(names)
+
+
+def _find_unguided(node: Node) -> set[str]:
+    if BackwardCFunction in type(node).__mro__:  # a step with a backward pass of somebody's own, or a compiled network
+        name = node.name().removesuffix("Backward")
+        return set() if name in ("_Relu", "BackwardHookFunction") else {name}
+    name = node.name().partition("Backward")[0]
+    if name == "Relu" or "DifferentiableGraph" in name:
+        return {_HIDDEN}
+    parents = [parent for parent, _ in node.next_functions if parent is not None]
+    bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
+    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and all(_is_floor(each) for each in bounds) and bool(bounds)
+    by_number = name in ("Maximum", "Minimum") and len(parents) == 1
+    if _is_swish(name, parents):
+        return {"x * sigmoid(x)"}
+    return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
+
+
+def _is_floor(bound: Any) -> bool:
+    return bool((bound == 0).all()) if isinstance(bound, Tensor) else bound == 0
+
+
+def _is_swish(name: str, parents: Sequence[Node]) -> bool:
+    """Say whether a step is x * sigmoid(x)."""
+    inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
+    return name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node)
+
+
+class Rescaled(TorchFunctionMode):
+    """While it is entered, nonlinear steps go back by the rescale rule: by the slope from the baseline to the image.
+
+    The second half of a batch are the baselines of the first. It meets functions, modules and methods of tensors, in
+    place or not, however often each is used; steps that no rule is known for, and those of a scripted network, go back
+    by their derivative.
+    """
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        """Call a function of torch, or the step here instead of torch's."""
+        named = dict(options or {})
+        if arguments and call in _ELEMENTWISE:
+            return _Elementwise.apply(arguments[0], call, arguments[1:], named)  # type: ignore[no-untyped-call]
+        if arguments and call in _POOLS and not named.get("return_indices"):
+            return _MaxPool.apply(arguments[0], arguments[1:], named)  # type: ignore[no-untyped-call]
+        return call(*arguments, **named)
+
+
+class _Elementwise(torch.autograd.Function):
+    """A function of each number by itself."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, call: Callable[..., Tensor], others: Sequence[Any], named: dict[str, Any]
+    ) -> Tensor:
+        with torch.enable_grad():
+            own = x.detach().requires_grad_()
+            given = own.clone()
+            y = call(given, *others, **named)
+            (derivative,) = torch.autograd.grad(y.sum(), own)
+        ctx.save_for_backward(_difference(own.detach()), _difference(y.detach()), derivative)
+        if y is not given:
+            return y.detach()
+        ctx.mark_dirty(x)
+        return x.copy_(y.detach())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (gradient,), (dx, dy, derivative) = gradients, ctx.saved_tensors
+        dx, dy = torch.cat([dx, dx]), torch.cat([dy, dy])
+        return torch.where(dx.abs() < _NONE, gradient * derivative, gradient * dy / dx), None, None, None
+
+
+class _MaxPool(torch.autograd.Function):
+    """The largest number of each window; the image's and the baseline's may lie at different places of it.
+
+    What a window changes by belongs to the place of the larger of both: the image's where the maximum rises, since the
+    baseline was smaller there, too, and the baseline's where it falls. There the input changes by as much or more, so
+    that no slope is above 1. A place in several windows has the sum of what they give it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, others: Sequence[Any], named: dict[str, Any]) -> Tensor:
+        y, places = F.max_pool2d(x, *others, **named | {"return_indices": True})
+        dx, dy = _difference(x).flatten(2), _difference(y).flatten(2)
+        image, baseline = places.flatten(2).chunk(2)
+        place = torch.where(dy > 0, image, baseline)
+        change = dx.gather(2, place)
+        ctx.save_for_backward(place, torch.where(change.abs() < _NONE, 1, dy / change))
+        ctx.shape = x.shape
+        return cast(Tensor, y)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,), (place, slope) = gradients, ctx.saved_tensors
+        back = gradient.new_zeros(ctx.shape).flatten(2)
+        back.scatter_add_(2, place.repeat(2, 1, 1), gradient.flatten(2) * slope.repeat(2, 1, 1))
+        return back.view(ctx.shape), None, None
+
+
+def _difference(both: Tensor) -> Tensor:
+    image, baseline = both.chunk(2)
+    return image - baseline

@@ -1,0 +1,160 @@
+"""Controls that see no network: centre, random, deviation, edges, and templates of the predicted class.
+
+DataError where the training images are not at hand.
+"""
+
+from roarbench.errors import DataError
+from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, Paper, blur
+from roarbench.estimators.families.gradients import HOOKER
+from roarbench.estimators.lazy_imports import F, Tensor, noise, torch
+
+_SMOOTH_SEED = SEED + 3  # apart from that of the random control
+_FINE = 1 / 32  # of the image's side: two pixels of 64, the strongest width on development images (studies/corpus)
+SOBEL = Paper("""@misc{sobel1968isotropic,
+    title = {A 3x3 Isotropic Gradient Operator for Image Processing},
+    author = {Irwin Sobel and Gary Feldman},
+    howpublished = {Talk at the Stanford Artificial Intelligence Project}, year = {1968}}""")
+_GREYS = 8  # levels of brightness, half a standard deviation each
+_AROUND = 1 / 32  # of the image's side, two pixels of 64: where they are counted
+
+
+def centre(inputs: MapInput) -> Tensor:
+    """Return a Gaussian around the middle of the image, in (0, 1], the same for all images and channels.
+
+    Its width, a quarter of the side, has no say: only the distance from the middle ranks.
+    """
+    h, w = inputs.images.shape[2:]
+    down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
+    distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # in standard deviations, squared
+    return torch.exp(-distance / 2)
+
+
+def random(inputs: MapInput) -> Tensor:
+    """Return uniform importance, fixed per image."""
+    return noise.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
+
+
+def random_smooth(inputs: MapInput) -> Tensor:
+    """Return a random map after a Gaussian of `width`, a share of the image's side.
+
+    With the width of the twins' blur it is another draw of `random-blurred`: an estimator can be held against the
+    random map of its own smoothness.
+    """
+    drawn = noise.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
+    return blur(drawn, float(inputs.estimator.value("width")))
+
+
+def deviation(inputs: MapInput) -> Tensor:
+    """Return how far each number lies from its baseline."""
+    return (inputs.images - inputs.baseline).abs()
+
+
+def colour_deviation(inputs: MapInput) -> Tensor:
+    """Return each number's distance from the training mean, 0, times its distance from the mean of its pixel."""
+    return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
+
+
+def saturation_deviation(inputs: MapInput) -> Tensor:
+    """Return a pixel's saturation, largest minus smallest number, times the deviation of the blurred image."""
+    images = inputs.images
+    return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blur(images, _FINE).abs()
+
+
+def sobel(inputs: MapInput) -> Tensor:
+    """Return the gradient magnitude of the 3x3 Sobel pair on the normalised image, per channel.
+
+    Beyond the border the image is mirrored about its outermost pixels, as in TensorFlow's `sobel_edges`, so the
+    border itself is no edge.
+    """
+    across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
+    pair = torch.stack((across, across.T))[:, None].to(inputs.images)  # (2, 1, 3, 3)
+    channels = F.pad(inputs.images, (1, 1, 1, 1), mode="reflect").flatten(0, 1)[:, None]  # (n c, 1, h + 2, w + 2)
+    return torch.hypot(*F.conv2d(channels, pair).unbind(1)).view(inputs.images.shape)
+
+
+def sobel_released(inputs: MapInput) -> Tensor:
+    """Return `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
+
+    The code that Hooker et al. 2019 released ranks by it: the derivative in one direction, smoothed by 1, 2, 1 across
+    the width and across the channels, whose ends are repeated.
+    """
+    _, channels, h, w = inputs.images.shape
+    images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
+    down = images.narrow(2, 2, h) - images.narrow(2, 0, h)
+    across = down.narrow(3, 0, w) + 2 * down.narrow(3, 1, w) + down.narrow(3, 2, w)
+    ends = torch.cat((across.narrow(1, 0, 1), across, across.narrow(1, channels - 1, 1)), dim=1)
+    return ends.narrow(1, 0, channels) + 2 * across + ends.narrow(1, 2, channels)
+
+
+def contrast(inputs: MapInput) -> Tensor:
+    """Return how far each number lies from the mean of the 5 x 5 around it, mirrored about the outermost pixels."""
+    around = F.avg_pool2d(F.pad(inputs.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
+    return (inputs.images - around).abs()
+
+
+def class_template(inputs: MapInput) -> Tensor:
+    """Return each number times that of its class in the mean training image, where there is detail, near the middle.
+
+    The first product is input x gradient of the classifier by the nearest class mean.
+    """
+    return inputs.images * _by_class(inputs).means[inputs.batch.targets] * _detail(inputs.images) * centre(inputs)
+
+
+def linear_classifier(inputs: MapInput) -> Tensor:
+    """Return each number times its weight in a linear classifier of thumbnails, where there is detail.
+
+    The first product is input x gradient of that classifier. The detail of a table's row, one pixel, is a constant.
+    """
+    return inputs.images * _by_class(inputs).weights[inputs.batch.targets] * _detail(inputs.images)
+
+
+def _by_class(inputs: MapInput) -> ClassImages:
+    if inputs.batch.by_class is None:
+        raise DataError(f"the training images are not at hand; '{inputs.estimator.id}' needs them")
+    return inputs.batch.by_class
+
+
+def _detail(images: Tensor) -> Tensor:
+    """Return the entropy of the greys around each pixel, (n, 1, h, w)."""
+    level = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
+    shares = blur(F.one_hot(level, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)
+    return -(shares * shares.log()).sum(1, keepdim=True)
+
+
+ESTIMATORS = (
+    Estimator("centre", title="Nearness to centre",
+        about="nearness to the middle of the image, the same for all images",
+        control=True, maps=centre, papers=(), neighbours=True),
+    Estimator("random", title="Random", about="an exact-count random ranking, fixed per image", control=True,
+        maps=random, papers=(HOOKER,), neighbours=False, addable=False),
+    Estimator("random-blurred", base="random", title="Blurred random", about="the random control's map, blurred",
+        control=True, twin="blurred", maps=random, papers=(HOOKER,), neighbours=True),
+    Estimator("random-redrawn", base="random", form="redrawn", title="Redrawn random",
+        about="a random ranking drawn anew each epoch", control=True, papers=(HOOKER,), neighbours=False,
+        addable=False),
+    Estimator("random-smooth", title="Smooth random", about="a random map, as smooth as its width says",
+        control=True, maps=random_smooth, parameters={"width": 0.1}, papers=(), neighbours=True),
+    Estimator("deviation", title="Deviation from the mean", about="distance of a number from its baseline",
+        control=True, maps=deviation, parameters={"baseline": "mean"}, papers=(), neighbours=False),
+    Estimator("deviation-blurred", title="Blurred deviation", about="that distance, blurred", control=True,
+        maps=lambda asked: blur(deviation(asked)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
+    Estimator("colour-deviation", title="Colour deviation",
+        about="signed distance of a number from the training mean times that from its pixel's mean",
+        control=True, maps=colour_deviation, papers=(), neighbours=False),
+    Estimator("saturation-deviation", title="Saturation",
+        about="saturation times the distance of the blurred image from the training mean", control=True,
+        maps=saturation_deviation, papers=(), neighbours=True),
+    Estimator("sobel", title="Sobel edges", about="Sobel gradient magnitude of each channel", control=True, maps=sobel,
+        papers=(SOBEL, HOOKER), neighbours=True),
+    Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
+        about="signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
+        control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True),
+    Estimator("contrast", title="Local contrast", about="distance of a number from the mean of the 5 x 5 around it",
+        control=True, maps=contrast, papers=(), neighbours=True),
+    Estimator("class-template", title="Class template",
+        about="image times mean training image of the predicted class, where there is detail, near the middle",
+        control=True, uses_prediction=True, maps=class_template, papers=(), neighbours=True),
+    Estimator("linear-classifier", title="Linear classifier",
+        about="image times weights of a linear classifier of thumbnails for the predicted class, where there is detail",
+        control=True, uses_prediction=True, maps=linear_classifier, papers=(), neighbours=False),
+)  # fmt: skip

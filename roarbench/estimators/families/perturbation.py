@@ -1,0 +1,214 @@
+"""Estimators that change parts of the image and watch the output: occlusion, RISE and Shapley values."""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from roarbench.errors import RunError
+from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
+from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
+from roarbench.estimators.lazy_imports import F, Tensor, noise, torch
+
+ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
+    title = {Visualizing and Understanding Convolutional Networks},
+    author = {Matthew D. Zeiler and Rob Fergus},
+    booktitle = {European Conference on Computer Vision}, year = {2014}, eprint = {1311.2901}}""")
+PETSIUK = Paper("""@inproceedings{petsiuk2018rise,
+    title = {RISE: Randomized Input Sampling for Explanation of Black-box Models},
+    author = {Vitali Petsiuk and Abir Das and Kate Saenko},
+    booktitle = {British Machine Vision Conference}, year = {2018}, eprint = {1806.07421}}""")
+LUNDBERG = Paper("""@inproceedings{lundberg2017unified,
+    title = {A Unified Approach to Interpreting Model Predictions},
+    author = {Scott M. Lundberg and Su-In Lee},
+    booktitle = {Advances in Neural Information Processing Systems}, year = {2017}, eprint = {1705.07874}}""")
+SHAPLEY = Paper("""@incollection{shapley1953value,
+    title = {A Value for n-Person Games},
+    author = {Lloyd S. Shapley},
+    booktitle = {Contributions to the Theory of Games II, Annals of Mathematics Studies 28}, year = {1953}}""")
+SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
+_AT_ONCE = 256  # coalitions of every image that go through the model together
+
+
+def number_squares(images: Tensor, patches: int) -> Tensor:
+    """Return for each pixel the number of its square, int64 (h, w): row by row, `patches` of them along a side.
+
+    Where a side is shorter than that, each pixel is a square of its own.
+    """
+    h, w = images.shape[-2:]
+    down, across = (torch.arange(side, device=images.device) * min(patches, side) // side for side in (h, w))
+    return down[:, None] * min(patches, w) + across
+
+
+def count_squares(images: Tensor, patches: int) -> int:
+    """Return how many squares `squares` numbers."""
+    h, w = images.shape[-2:]
+    return min(patches, h) * min(patches, w)
+
+
+def occlusion(inputs: MapInput) -> Tensor:
+    """Return the mean fall of the logit under each sliding square that holds a pixel (Zeiler & Fergus 2014).
+
+    A square is two patches wide and moves by one patch, so that most pixels lie under four of them. Those at the far
+    edges may be cut off.
+    """
+    down, across = (_spans(side, inputs) for side in inputs.images.shape[-2:])
+    gone = [rows[:, None] & columns for columns, rows in product(across, down)]
+    return sum(_falls(inputs, gone), inputs.images.new_zeros(())) / torch.stack(gone).sum(0)
+
+
+def _spans(side: int, inputs: MapInput) -> list[Tensor]:
+    """Return which pixels the squares hold along a side, bool (side,) for each."""
+    patches = min(inputs.estimator.whole("patches"), *inputs.images.shape[-2:])
+    width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
+    starts = range(0, max(1, side - width + stride), stride)
+    return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
+
+
+def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield by how much the logit falls where these pixels, bool (h, w), are the baseline: (n, 1, h, w), else 0."""
+    whole, baseline = inputs.logit(inputs.images), inputs.baseline
+    for pixels in gone:
+        without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=torch.channels_last)
+        yield (whole - inputs.logit(without))[:, :, None, None] * pixels
+
+
+def feature_ablation(inputs: MapInput) -> Tensor:
+    """Return the fall of the logit where one square of the grid is the baseline."""
+    images, patches = inputs.images, inputs.estimator.whole("patches")
+    numbers = number_squares(images, patches)
+    gone = (numbers == square for square in range(count_squares(images, patches)))
+    return sum(_falls(inputs, gone), images.new_zeros(()))
+
+
+def rise(inputs: MapInput) -> Tensor:
+    """Return RISE (Petsiuk et al. 2018, equation 6): the sum of random masks times the class's probability under them.
+
+    A mask has `patches` cells along a side, each 1 or 0 with probability 1/2, is stretched bilinearly and moved by a
+    part of a cell; the masks are the same for all images. Where a mask is 0 the image is the baseline: as in the
+    authors' code, which masks normalised images, the mean colour.
+    """
+    images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
+    baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
+    for j in range(samples):
+        mask = make_rise_mask(images, inputs.estimator.whole("patches"), j)
+        probability = inputs.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
+        total += probability[:, :, None, None] * mask / (0.5 * samples)
+    return total
+
+
+def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
+    """Return the j-th mask of RISE over the images, (1, 1, h, w) in [0, 1]."""
+    cells, shift = noise.draw_mask_cells(
+        patches + 1, j, SEED
+    )  # one more, so that a mask that is moved covers the image
+    sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels of a cell
+    grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
+    stretched = F.interpolate(grid, wide, mode="bilinear")
+    h, w = images.shape[-2:]
+    top, left = (int(part * side) for part, side in zip(shift, sides, strict=True))
+    return stretched[:, :, top : top + h, left : left + w].to(images)
+
+
+def gradient_shap(inputs: MapInput) -> Tensor:
+    """Return GradientSHAP (Lundberg & Lee 2017; Erion et al. 2021): the mean over j of (x_j - x0) times a gradient.
+
+    x_j is the j-th noisy copy of the image, the same as SmoothGrad's, x0 the baseline, and the gradient is that of the
+    logit at a point of the path from x0 to x_j, drawn uniformly for each image and j.
+    """
+    images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
+    share, total = float(value("noise")), torch.zeros_like(images)
+    for j in range(samples := inputs.estimator.whole("samples")):
+        copies = noise.make_noisy_copies(images, ids, j, SEED, share)
+        start = make_baseline_images(str(value("baseline")), copies, inputs.black)
+        points = torch.lerp(start, copies, noise.draw_path_points(images, ids, j, SEED))
+        gradient = compute_logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
+        total += (copies - start) * gradient / samples
+    return total
+
+
+def kernel_shap(inputs: MapInput) -> Tensor:
+    """Return Shapley values of the squares of a grid by weighted least squares (Lundberg & Lee 2017, theorem 2).
+
+    The values of an image add up to its logit minus that of the baseline. Coalitions are drawn by the Shapley kernel,
+    so all weigh the same, and they are the same for all images, so one matrix solves for all. (captum's takes one image
+    at a time.)
+    """
+    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
+    numbers = number_squares(images, patches)
+    drawn = noise.draw_coalitions(count_squares(images, patches), inputs.estimator.whole("samples"), SEED)
+    members = torch.from_numpy(drawn).to(images.device)
+    empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
+    said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
+    z = members.double()
+    solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # of all but the last value, which follows from the sum
+    first = (torch.cat(said, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
+    values = torch.cat([first, whole - empty - first.sum(1, keepdim=True)], 1)
+    return values[:, numbers][:, None]
+
+
+def shapley(inputs: MapInput) -> Tensor:
+    """Return the Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
+
+    The worth of a coalition is the logit where its members are as in the image and all others as in the baseline. A
+    feature's value is what it adds to a coalition, averaged over the orders in which all can join: over 2^d coalitions,
+    one that has s members without it weighs s! (d - s - 1)! / d!. The values add up to the logit of the image minus
+    that of the baseline. RunError where there are more than `SHAPLEY_FEATURES` features.
+    """
+    images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
+    n, d = len(images), images[0].numel()
+    if d > SHAPLEY_FEATURES:
+        most = f"{SHAPLEY_FEATURES} features at most, got {d}"
+        raise RunError(f"shapley looks at every coalition of {most}; leave it out")
+    values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
+    for members in torch.split(_coalitions(d).to(images.device), _AT_ONCE):
+        shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
+        logits = inputs.model(shown.flatten(0, 1))
+        worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
+        values += worth.T @ _weights(members)
+    return values.view(images.shape)
+
+
+def _coalitions(d: int) -> Tensor:
+    """Return all coalitions of d features, bool (2^d, d): row k has the binary digits of k."""
+    return (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1
+
+
+def _weights(members: Tensor) -> Tensor:
+    """Return what each coalition's worth counts in each feature's value, float64 like `members` (k, d).
+
+    It is added for those with the feature, and taken off for those without it.
+    """
+    d = members.shape[1]
+    chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
+    by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)  # a whole one lacks nobody
+    size = members.sum(1, keepdim=True)
+    return torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])
+
+
+ESTIMATORS = (
+    Estimator("occlusion", title="Occlusion",
+        about="fall of the logit when a sliding square becomes the mean colour", maps=occlusion,
+        parameters={"baseline": "mean", "patches": 8},
+        cost=lambda row, features: Passes(1 + (row.whole("patches") - 1) ** 2, 0), papers=(ZEILER,), neighbours=True),
+    Estimator("feature-ablation", title="Feature Ablation",
+        about="fall of the logit when one square of a grid becomes the mean", maps=feature_ablation,
+        parameters={"baseline": "mean", "patches": 8},
+        cost=lambda row, features: Passes(1 + row.whole("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
+    Estimator("rise", title="RISE",
+        about="RISE: mean of random masks, weighted by the class's probability under them", maps=rise,
+        parameters={"samples": 256, "baseline": "mean", "patches": 7},
+        cost=lambda row, features: Passes(row.whole("samples"), 0), papers=(PETSIUK,), neighbours=True,
+        few_samples=True),
+    Estimator("gradient-shap", title="GradientSHAP",
+        about="mean gradient at drawn points of the paths to noisy copies, signed", maps=gradient_shap,
+        parameters={"noise": NOISE, "samples": 25, "baseline": "black"},
+        cost=lambda row, features: Passes(row.whole("samples"), row.whole("samples")),
+        papers=(LUNDBERG, SUNDARARAJAN, SMILKOV), neighbours=False),
+    Estimator("kernel-shap", title="KernelSHAP", about="Shapley values of the squares of a grid, by regression",
+        maps=kernel_shap, parameters={"samples": 256, "baseline": "mean", "patches": 8},
+        cost=lambda row, features: Passes(2 + row.whole("samples"), 0), papers=(LUNDBERG,), neighbours=True,
+        few_samples=True),
+    Estimator("shapley", title="Shapley values", about="exact Shapley values, for few features",
+        maps=shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
+        papers=(SHAPLEY, LUNDBERG), neighbours=False, most_features=SHAPLEY_FEATURES),
+)  # fmt: skip

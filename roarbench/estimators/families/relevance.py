@@ -1,0 +1,70 @@
+"""Relevance passed back through the network: DeepLIFT and layer-wise relevance propagation."""
+
+import warnings
+
+from roarbench.errors import RunError
+from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
+from roarbench.estimators.lazy_imports import Tensor, backward_rules, captum, lrp_rules, network_parts, nn, torch
+
+SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
+    title = {Learning Important Features Through Propagating Activation Differences},
+    author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
+    booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
+_MISSED = 1e-3  # share of the contributions; float32 misses less than 1e-5
+_ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
+BACH = Paper("""@article{bach2015pixelwise,
+    title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
+    author = {Sebastian Bach and Alexander Binder and Grégoire Montavon and Frederick Klauschen and Klaus-Robert
+        Müller and Wojciech Samek},
+    journal = {PLoS ONE 10(7)}, year = {2015}}""")
+
+
+def deeplift(map_input: MapInput) -> Tensor:
+    """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
+
+    RunError where they do not, since the network has a nonlinear step that no rule is known for.
+    """
+    images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
+    with torch.enable_grad():
+        inputs = torch.cat([images, start]).detach().requires_grad_()
+        with backward_rules.Rescaled():
+            logits = map_input.model(inputs).gather(1, targets.repeat(2)[:, None])
+        (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
+    contributions = multipliers[: len(images)] * (images - start)
+    said, base = logits.detach().view(2, -1)
+    missed = (contributions.sum((1, 2, 3)) - (said - base)).abs().sum()
+    if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
+        raise RunError("deeplift does not add up: it has no rule for a step that the network has; leave it out")
+    return contributions
+
+
+def lrp(map_input: MapInput) -> Tensor:
+    """Return layer-wise relevance (Bach et al. 2015) by rules that differ with the layer, signed.
+
+    Convolutions but the first pass relevance on by the rule z+, without biases; all else that is linear by the rule
+    epsilon. Such mixtures are those of Kohlbrenner et al. (2020); epsilon in the first convolution is a choice made
+    here. zennit's `EpsilonPlus` has z+ there and its `EpsilonPlusFlat` the flat rule, and their maps are quite other
+    ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
+    2018). RunError where the network has a step that no rule is known for.
+    """
+    model = network_parts.trace_to_modules(map_input.model)
+    later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
+    for module in model.modules():
+        if not (isinstance(module, nn.ReLU) or any(module.children())):
+            module.rule = (
+                lrp_rules.Alpha1_Beta0_Rule(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
+            )
+    with warnings.catch_warnings():  # every time that it puts hooks on the model, which it takes off again
+        warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
+        inputs = map_input.images.detach().clone().requires_grad_()
+        found: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
+    return found
+
+
+ESTIMATORS = (
+    Estimator("deeplift", title="DeepLIFT", about="DeepLIFT by its rescale rule, from black, signed", maps=deeplift,
+        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=(SHRIKUMAR,), neighbours=False),
+    Estimator("lrp", title="LRP",
+        about="LRP: rule z+ for convolutions but the first, rule epsilon for the rest, signed", maps=lrp,
+        cost=Passes(2, 1), papers=(BACH,), neighbours=False),
+)  # fmt: skip

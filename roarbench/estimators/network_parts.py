@@ -1,0 +1,341 @@
+"""Networks taken apart: the affine stem, the layer of class activation maps, every step as a module.
+
+Along a straight path its outputs lie on a straight line as well, and the gradients at them may be added up before they
+go back through it: one pass forward for each end of the path and one back, instead of one for every point. Batch norms
+are folded into the convolutions before them first.
+"""
+
+import copy
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.nn import functional as F
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from roarbench.devices import is_out_of_memory
+from roarbench.enums import Precision
+from roarbench.errors import RunError
+
+GradNode = torch.autograd.graph.Node
+_GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
+_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}  # with a number: what is left has one parent
+_VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+_PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)
+_LINEAR = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, *_POOLS, *_PADS)
+_LINEAR_CALLS = (
+    *(F.max_pool2d, torch.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.pad),
+    *(torch.mean, "mean"),
+)
+_SAME = (nn.Identity, nn.Dropout)  # in eval mode
+_MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
+_ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
+_RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
+_CLIPS = (
+    *(F.relu6, F.hardtanh, F.hardtanh_, F.threshold, torch.threshold, torch.clamp, torch.clip, torch.clamp_min),
+    *("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"),
+)
+
+
+class InBf16(nn.Module):
+    """A float32 network that computes in bfloat16, both ways; its logits and the gradients of images are float32."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.train(model.training)
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, float32 (n, classes)."""
+        images = images.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(images.device.type, torch.bfloat16):
+            logits: Tensor = self.model(images)
+        return logits.float()
+
+
+class SplitStem(nn.Module):
+    """A network in eval mode in two parts.
+
+    Attributes:
+        stem: Affine in the images.
+        rest: What makes logits of the stem's outputs.
+    """
+
+    def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
+        super().__init__()
+        self.stem, self.rest = stem, rest
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, (n, classes)."""
+        logits: Tensor = self.rest(self.stem(images))
+        return logits
+
+
+def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
+    """Return a network that computes in this precision; of a `SplitStem` one the rest does, and the stem in float32."""
+    if precision is Precision.FLOAT32:
+        return model
+    return SplitStem(model.stem, InBf16(model.rest)) if isinstance(model, SplitStem) else InBf16(model)
+
+
+def split_stem(network: GraphModule) -> nn.Module:
+    """Return a traced network divided behind its first convolution; as it is where anything else meets the images.
+
+    Its batch norms are folded, by `fold_batchnorm`; it is taken apart.
+    """
+    images = next(node for node in network.graph.nodes if node.op == "placeholder")
+    first, *others = images.users
+    if others or first.op != "call_module":
+        return network
+    stem = network.get_submodule(str(first.target))
+    if not isinstance(stem, nn.Conv2d):
+        return network
+    first.replace_all_uses_with(images)
+    network.graph.erase_node(first)
+    network.delete_all_unused_submodules()
+    network.recompile()
+    return SplitStem(stem, network)
+
+
+def fold_batchnorm(model: nn.Module) -> GraphModule:
+    """Return a copy of a network in eval mode without its batch norms: the same up to rounding, in fewer steps.
+
+    Its ReLUs stay modules of their own, and so does a batch norm that follows no convolution.
+    `benchmarks/peers/test_maps.py` compares the time of maps with and without.
+    """
+    traced = symbolic_trace(copy.deepcopy(model))
+    _return_logits(traced.graph)
+    modules = dict(traced.named_modules())
+    for node in traced.graph.nodes:
+        if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
+            continue
+        (before,) = node.args
+        alone = isinstance(before, Node) and before.op == "call_module" and len(before.users) == 1
+        if alone and isinstance(convolution := modules[before.target], nn.Conv2d):
+            traced.set_submodule(before.target, fuse_conv_bn_eval(convolution, norm))
+            node.replace_all_uses_with(before)
+            traced.graph.erase_node(node)
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    traced.eval()
+    return traced
+
+
+def _return_logits(graph: Graph) -> None:
+    """Make a traced network whose output is an object with `logits` return these alone."""
+    output = graph.output_node()
+    (made,) = output.args
+    if isinstance(made, Node) and "logits" in made.kwargs:
+        output.args = (made.kwargs["logits"],)
+        graph.erase_node(made)
+
+
+def find_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return a network's blocks, from the image on: its smallest parts that have two convolutions or more.
+
+    The whole network is none of its parts. For a ResNet they are its residual blocks.
+    """
+    parts = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
+    return [part for part in parts if not any(count_convolutions(child) >= 2 for child in part.children())]
+
+
+def count_convolutions(module: nn.Module) -> int:
+    """Count the two-dimensional convolutions of a module, itself among them."""
+    return sum(isinstance(each, nn.Conv2d) for each in module.modules())
+
+
+def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+    """Run images through a network and return a layer's output, (n, k, a, b), and the logits, on one graph.
+
+    Args:
+        model: In eval mode.
+        images: Float (n, c, h, w).
+        layer: `block1`, `block2` and so on, or `last`: the last block, or where that has a single place or is a gate,
+            as in squeeze and excitation, the last module of which neither is true.
+
+    Raises:
+        RunError: There is no such layer.
+    """
+    outputs: list[tuple[nn.Module, Tensor]] = []  # in the order in which they were made
+
+    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if _has_places(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):  # no pool
+            outputs.append((module, output))
+
+    parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
+    hooks = [part.register_forward_hook(keep) for part in parts]
+    try:
+        with torch.enable_grad():
+            logits: Tensor = model(images.detach().clone().requires_grad_())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    used = _find_used(logits)
+    return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
+
+
+def _has_places(output: Any) -> bool:
+    return isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1
+
+
+def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
+    """Return the output of the layer that is asked for, of those that may be looked at."""
+    blocks = find_blocks(model)
+    number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
+    found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
+    if found:
+        return found[-1]
+    if layer != "last":
+        has = f"blocks 1 to {len(blocks)}" if blocks else "no block of two convolutions"
+        lacks = "has a single place or is a gate" if number <= len(blocks) else f"is not there: the network has {has}"
+        raise RunError(f"layer {layer} {lacks}; write layer=last")
+    if outputs and count_convolutions(model) > 1:
+        return outputs[-1][1]
+    raise RunError("the network has no layer to look at: two convolutions, an output with more than one place, no gate")
+
+
+def _find_used(logits: Tensor) -> set[GradNode]:
+    """Return the steps of a graph whose output reaches the logits, not only as what a product weighs features with."""
+    found: set[GradNode] = set()
+    front = [logits.grad_fn]
+    while front:
+        node = front.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            parents = _parents(node)
+            gates = [parent for parent in parents if _is_gate(parent)] if node.name() == "MulBackward0" else []
+            front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
+    return found
+
+
+def _parents(node: GradNode) -> list[GradNode]:
+    return [parent for parent, _ in node.next_functions if parent is not None]
+
+
+def _is_gate(node: GradNode) -> bool:
+    """Say whether a step squashes its input, but for views of it and arithmetic with numbers."""
+    while node.name() in _VIEWS | _ARITHMETIC and len(_parents(node)) == 1:
+        (node,) = _parents(node)
+    return node.name() in _GATES
+
+
+class Sum(nn.Module):
+    """The sum of two branches."""
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Return the sum of two tensors of one shape."""
+        return one + other
+
+
+class Linear(nn.Module):
+    """A call that is linear in its tensor, or like a max-pool chooses numbers of it."""
+
+    def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the call does."""
+        return self.call(x)
+
+
+class Clip(Linear):
+    """A ReLU that ends at a largest number, as the factor that it is for each number: all relevance goes through."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the call does."""
+        return x * (self.call(x.detach().clone()) / x.detach()).nan_to_num(0.0)
+
+
+def trace_to_modules(model: nn.Module) -> GraphModule:
+    """Return a copy of a network: the same function up to rounding, in modules of which each is used once.
+
+    Batch norms are folded into the convolutions before them, sums of branches are `Sum`, and what does nothing
+    in eval mode is gone. RunError where it has a step that no rule for relevance is known for.
+    """
+    traced = _trace(model)
+    modules, seen = dict(traced.named_modules()), set[object]()
+    for node in list(traced.graph.nodes):
+        module = modules[str(node.target)] if node.op == "call_module" else None
+        if node.op in ("placeholder", "output") or (module is None and node.target in _MOVES):
+            continue
+        if isinstance(module, _LINEAR) and node.target not in seen:
+            seen.add(node.target)
+        elif isinstance(module, _SAME):
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
+        elif isinstance(module, nn.Flatten):
+            node.op, node.target, node.args = "call_function", torch.flatten, (*node.args, module.start_dim)
+        else:
+            _replace_by_module(traced, node, _step(node, module))
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    return traced.eval()
+
+
+def _trace(model: nn.Module) -> GraphModule:
+    for part in model.modules():
+        known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
+        if type(part).__module__.startswith("torch.nn") and not known:
+            raise _no_rule(type(part).__name__)
+    try:
+        return fold_batchnorm(model)
+    except Exception as error:  # of whoever wrote the network: torch.fx follows no branches that depend on numbers
+        if is_out_of_memory(error):
+            raise
+        raise RunError(f"lrp cannot follow the steps of {type(model).__name__}; leave it out") from error
+
+
+def _step(node: Node, module: nn.Module | None) -> nn.Module:
+    """Return a module that does what a node does."""
+    if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
+        return nn.ReLU()  # one for each use, and never in place
+    if isinstance(module, (*_POOLS, *_PADS)):
+        return copy.deepcopy(module)
+    if isinstance(module, _LINEAR):
+        raise RunError(f"lrp takes a module once and {node.target} is used twice; leave it out")
+    tensors = len(node.all_input_nodes)
+    if module is None and node.target in _ADDS and tensors == 2:
+        return Sum()
+    if module is None and node.target in _LINEAR_CALLS and tensors == 1:
+        return Linear(_call_of(node))
+    if isinstance(module, nn.Hardtanh):  # nn.ReLU6 is one
+        clip = Clip(partial(F.hardtanh, min_val=module.min_val, max_val=module.max_val))
+    elif module is None and node.target in _CLIPS and tensors == 1:
+        clip = Clip(_call_of(node))
+    else:
+        clip = None
+    if clip and _is_rectifier(clip.call):
+        return clip
+    raise _no_rule(type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target)))
+
+
+def _no_rule(step: str) -> RunError:
+    return RunError(f"lrp has no rule for {step}, which the network has; leave it out")
+
+
+def _call_of(node: Node) -> Callable[[Tensor], Tensor]:
+    """Return the call of a node as a function of its tensor."""
+    function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
+    others = node.args[1:]
+    named = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
+    return lambda x: function(x, *others, **named)
+
+
+def _is_rectifier(call: Callable[[Tensor], Tensor]) -> bool:
+    """Say whether a function is 0 up to 0 and then at first the number itself."""
+    line = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3])
+    return bool((call(line.clone()) == line.clamp(min=0)).all())
+
+
+def _replace_by_module(traced: GraphModule, node: Node, step: nn.Module) -> None:
+    node.args, node.kwargs = tuple(node.all_input_nodes), {}
+    name = f"step_{node.name}"
+    traced.add_submodule(name, step)
+    node.op, node.target = "call_module", name

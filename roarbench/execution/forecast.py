@@ -1,0 +1,314 @@
+"""Forecast of a suite: missing work, time and disk, by rates that were measured here or are assumed."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.errors import StoreError
+from roarbench.execution.workload import (
+    CORE,
+    GPU,
+    PARTS,
+    Rates,
+    Work,
+    assume_rates,
+    count_cost_per_image,
+    count_operations,
+    count_work,
+)
+from roarbench.plan.planned_runs import (
+    Common,
+    Point,
+    RankedSplit,
+    SharedInputs,
+    expand_points,
+    list_ranked_splits,
+    list_shared_inputs,
+    make_common_network,
+    make_reference,
+    make_tuned_key,
+)
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import FAST, find_suite
+from roarbench.store.networks import StoredNetwork, StoredReference
+from roarbench.store.ranking_files import MANIFEST, make_ranking_spec, read_manifest_checksum
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.workspace import Workspace
+from roarbench.text import format_bytes, format_count, format_duration
+
+_DAY, _YEAR = 86400, 365  # in seconds; in days
+_LONG = 3 * _DAY  # from here on hours are given in days too
+_ON_CORES = {"decode", "noise", "submission"}  # also where there is a GPU
+
+
+class Design(NamedTuple):
+    """Work of a suite, and the step that made it shorter than the one before."""
+
+    step: str
+    trainings: int
+    seconds: float  # of the device
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
+
+
+def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
+    """Return the suite that this one shortens, and each step to this one, cumulative; nothing for any other suite.
+
+    `rates` are this suite's; images of a recipe with other sizes take as much longer as they have more pixels. `wall`
+    says the seconds from start to end.
+    """
+    if suite.name not in FAST:
+        return []
+    found = []
+    for step, part in _steps(find_suite(FAST[suite.name].of), suite):
+        work = count_work(part, expand_points(part))
+        size = part.recipe_record.area / suite.recipe_record.area
+        found.append(Design(step, work.trainings, wall(work, replace(rates, train=rates.train * size))))
+    return found
+
+
+def format_designs(designs: list[Design], device: str) -> Iterator[str]:
+    """Yield a table of designs for a terminal, with a heading line; nothing where there is none."""
+    if designs:
+        rows = [["step, cumulative", "trainings", f"days of {device}"]]
+        rows += [[each.step, f"{each.trainings:,}", f"{each.seconds / _DAY:,.1f}"] for each in designs]
+        first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+        yield "  the same question, shorter step by step:"
+        for step, *numbers in rows:
+            right = "".join(f"  {number:>{width}}" for number, width in zip(numbers, widths, strict=True))
+            yield f"    {step:<{first}}{right}"
+
+
+def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
+    """Yield suites from the long one to the short one, each with one more of the short one's choices."""
+    yield long.title, long
+    part = replace(long, recipe=short.recipe)
+    recipe = short.recipe_record
+    yield f"short recipe ({recipe.epochs:g} epochs instead of {long.recipe_record.epochs:.0f})", part
+    if short.references != long.references:
+        part = replace(part, references=short.references)
+        yield f"{short.references} explained network instead of {long.references}", part
+    kept = {block.protocol for block in short.blocks}
+    if kept != {block.protocol for block in part.blocks}:
+        left = dict.fromkeys(block.protocol.title for block in part.blocks if block.protocol not in kept)
+        part = replace(part, blocks=tuple(block for block in part.blocks if block.protocol in kept))
+        yield f"without {', '.join(left)}", part
+    if len(short.blocks) == 1:
+        (model,) = short.blocks
+        for words, changed in (
+            (f"{model.seeds} seeds", {"seeds": model.seeds}),
+            (f"levels {', '.join(f'{t:g}' for t in model.levels)}", {"levels": model.levels}),
+        ):
+            blocks = tuple(replace(block, **changed) for block in part.blocks)
+            if blocks != part.blocks:
+                part = replace(part, blocks=blocks)
+                yield words, part
+    if part.blocks != short.blocks or part.maps != short.maps:
+        yield f"{len(short.estimators)} rows, maps in {short.maps}: {short.title}", short
+
+
+def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]) -> SharedInputs:
+    """Return what a folder has, whole, of what these points on the images of this fingerprint rest on."""
+    rankings = RankingsStore(workspace.rankings)
+    needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
+
+    def predicted(number: int) -> bool:
+        store = StoredReference(workspace.references, make_reference(suite, data, number))
+        return all(map(store.predicted, list_ranked_splits(suite)))
+
+    def checksum(row: RankedSplit) -> str:
+        spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
+        return read_manifest_checksum(rankings.folder(spec) / MANIFEST)
+
+    def has(common: Common, *ranked_by: str) -> bool:
+        key = make_common_network(suite, data, *common).key
+        return StoredNetwork(workspace.networks, make_tuned_key(key, *ranked_by) if ranked_by else key).has()
+
+    ranked = {row: found for row in needed.rankings if (found := checksum(row))}
+    return SharedInputs(
+        {number for number in needed.references if predicted(number)},
+        ranked.keys(),
+        {common for common in needed.common if has(common)},
+        {(common, row) for common, row in needed.tuned if row in ranked and has(common, ranked[row])},
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Work that would be done, and what it takes."""
+
+    title: str
+    runs: int
+    done: int
+    work: Work  # what the missing ones need, counted
+    operations: float  # floating-point operations of all networks
+    estimates: tuple[Rates, ...]  # how fast it goes: measured here, or assumed of a core and of a GPU
+    workers: int  # processes that share the work
+    suite: SuiteSpec  # what is planned
+
+    @property
+    def designs(self) -> list[Design]:
+        """Return the longer suite that this one shortens, and each step to this one; empty for any other suite."""
+        return list_designs(self.suite, self.estimates[-1], self._wall_of)
+
+    @property
+    def _disk(self) -> int:
+        return self.work.disk_with(self.workers)
+
+    def _wall_of(self, work: Work, rates: Rates) -> float:
+        return replace(self, work=work).wall(rates)
+
+    def wall(self, rates: Rates) -> float:
+        """Return seconds from start to end with a core for every worker; GPUs wait while images are decoded.
+
+        Without what nothing is known of.
+        """
+        parts = {part: seconds or 0.0 for part, seconds in rates.seconds(self.work).items()}
+        if not rates.gpus:
+            return sum(parts.values()) / self.workers
+        on_cores = sum(parts[part] for part in _ON_CORES)
+        return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        first = self.estimates[0]
+        work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
+        counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
+        return {
+            "suite": self.title,
+            **counts,
+            "work": work | {"core_seconds": sum(filter(None, first.seconds(self.work).values()))},
+            "rates": first.record(),
+            "designs": [each.record() for each in self.designs],
+            "estimates": [
+                {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
+                for rates in self.estimates
+            ],
+        }
+
+    def text(self) -> str:
+        """Return the report for a terminal: each part on its line."""
+        if self.done == self.runs:
+            return f"{self.title}: all {self.runs:,} runs are done"
+        return "\n".join(self._lines())
+
+    def brief(self) -> str:
+        """Return three lines for whoever starts it: what is trained, how long it takes, and the disk that it needs."""
+        work, rates = self.work, self.estimates[0]
+        trained = ", ".join(
+            [format_count(work.trainings - work.references, "training"), format_count(work.references, "reference")]
+        )
+        return "\n".join(
+            (
+                f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
+                f"  time {self._clock(rates)}",
+                f"  {trained}; disk {format_bytes(self._disk)}, "
+                f"memory {format_bytes(work.memory)} a worker; more: plan",
+            )
+        )
+
+    def _clock(self, rates: Rates) -> str:
+        unknown = "" if None not in rates.seconds(self.work).values() else ", without what is not measured"
+        return f"{_together(self.wall(rates))} by the clock with {self._by(rates)}{unknown}"
+
+    def _lines(self) -> Iterator[str]:
+        work = self.work
+        yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
+        seconds = [rates.seconds(work) for rates in self.estimates]
+        seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
+        rows = [["", "", *(rates.device for rates in self.estimates)]]
+        for part in (part for part in PARTS if seldom.get(part, True)):
+            rows.append([part, self._what(part), *(_duration(parts[part]) for parts in seconds)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for part, what, *times in rows:
+            right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
+            yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
+        for rates in self.estimates:
+            yield f"  together {self._clock(rates)}"
+        disk = f"disk {format_bytes(self._disk)}"
+        if work.extracted:
+            disk += f", {format_bytes(work.extracted)} of it for the removed features of each worker's training"
+        if work.sealing:
+            disk += f", up to {format_bytes(work.disk + self.workers * work.sealing)} while rankings are joined"
+        rankings = f" and {format_bytes(work.planes)} a ranking in use" if work.planes else ""
+        shared = f"{format_bytes(work.images)} of images{rankings}, else read from disk each epoch"
+        yield f"  {disk}; memory {format_bytes(work.memory)} a worker, and for all of them {shared}"
+        yield f"  {self.operations:.1e} floating-point operations"
+        gpus = self.estimates[-1].gpus
+        device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
+        yield from format_designs(self.designs, device)
+
+    def _what(self, part: str) -> str:
+        work = self.work
+        retrained = work.trainings - work.references
+        return {
+            "decode": f"{work.images_decoded:,} images",
+            "reference": f"{work.images_reference:,.0f} images",
+            "attribution": f"{work.images_explained:,} passes",
+            "noise": f"{work.copies_drawn:,} noisy copies",
+            "submission": f"{work.images_submitted:,} maps by its own code",
+            "ranking": f"{work.images_ranked:,} rankings",
+            "filling": f"{work.images_filled:,} images",
+            "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
+            "scoring": f"{work.images_scored:,} images",
+        }[part]
+
+    def _by(self, rates: Rates) -> str:
+        workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
+        if rates.gpus:
+            workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
+        return f"{workers}, by a measurement just now" if rates.measured else f"{workers}, assuming {rates.basis}"
+
+
+def _duration(seconds: float | None) -> str:
+    return "not measured" if seconds is None else format_duration(seconds)
+
+
+def _together(seconds: float) -> str:
+    days = seconds / _DAY
+    long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
+    return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
+
+
+def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
+    """Count what is missing of a suite in results and in the store's folder.
+
+    Images may still be to decode though the store holds results of such.
+    """
+    todo = [point for point in expand_points(found.suite) if point not in found.results]
+    work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
+    return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
+
+
+def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
+    """Refuse a store whose disk has less room than so many workers need on these images, once they are decoded."""
+    parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
+    there = sum(path.stat().st_size for path in parts)
+    needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
+    if needed > free:
+        room = f"the plan needs {format_bytes(needed)} more, {format_bytes(free)} are free"
+        raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")
+
+
+def make_plan(
+    suite_results: SuiteResults,
+    work: Work,
+    workers: int,
+    measure: Callable[[SuiteSpec, Work], Rates] | None = None,
+    submission: float | None = None,
+) -> Plan:
+    """Say what the work takes that is missing of a suite.
+
+    Rates are assumed if there is nothing to measure them. `submission` is in seconds of a core for the map of one
+    image, where it was measured.
+    """
+    suite = suite_results.suite
+    rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
+    estimates = tuple(replace(each, submission=submission) for each in rates)
+    count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
+    runs, done = len(expand_points(suite)), len(suite_results.results)
+    return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

@@ -1,0 +1,263 @@
+"""Trials of a network before the first run: can it be built and explained, and at which learning rate is it trained?"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.analysis.checks import is_near_chance
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.network_checks import check_network, check_rebuilt
+from roarbench.compute.networks import build_network
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.scoring import count_scored_at_once, predict
+from roarbench.compute.train import fit
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.sources import choose_balanced, mark_held_out_images
+from roarbench.devices import choose_device
+from roarbench.enums import Making, Unit
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
+from roarbench.estimators.engine import compute_importance_maps
+from roarbench.estimators.estimator import Batch, Estimator
+from roarbench.estimators.network_parts import fold_batchnorm
+from roarbench.execution.device_inputs import get_device_mean
+from roarbench.execution.pretrained_weights import load_start
+from roarbench.plan.custom_suite import drop_estimators
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite import CustomSuite, SuiteSpec
+from roarbench.plan.suite_file import parse_suite
+from roarbench.stopping import forbid_exit
+from roarbench.text import fit_on_one_line
+
+_BLACK = -2.0  # as in normalised photographs; at 0, a network without biases hides steps without a rule
+_RATE = 0.01  # of the step of training that is tried
+SHARES = (1.0, 0.25, 0.0625)  # of the recipe's peak, one for each trial
+STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # at most, of a trial; share of these images that tests it
+ENOUGH = 0.9  # of the correct answers of the best trial: a peak with as many is nearly as good
+FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
+_PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
+_SEED = 0
+
+
+class Fitted(NamedTuple):
+    """One's own suite without the estimators that do not apply to its network."""
+
+    suite: SuiteSpec
+    warnings: list[str] = []  # of its network, one line each
+
+
+def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
+    """Return one's own suite without the estimators that do not apply to its network; others as they are.
+
+    The network is built, and its file executed.
+
+    Raises:
+        CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; its
+            weights and one image do not fix its logits.
+    """
+    if suite.own is None:
+        return Fitted(suite)
+    if suite.networks:
+        return _drop_for_all_networks(suite, suite.own)
+    record = suite.dataset_record
+    generator = torch.Generator().manual_seed(0)
+    model = _built(suite, generator)
+    sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
+    for side in sorted((round(record.size * share) for share in sides), reverse=True):
+        _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
+    images = torch.randn(2, *record.shape, generator=generator)
+    if any(block.protocol.trains for block in suite.blocks):
+        _try_training(model, images, suite)
+    _move_from_start(model, generator)
+    model.eval()
+    warnings = check_network(model, images, suite.model)
+    check_rebuilt(model, _built(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
+    if suite.maps is not Making.FLOAT32:
+        _fold(model, images, suite)
+    names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
+    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images[:1]) for row in map(find_estimator, names)}
+    return Fitted(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
+
+
+def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
+    """Return a suite of several networks without the estimators that do not apply to one of them."""
+    alone = [
+        replace(suite, model=each.model, own=replace(own, source=each.source), networks=()) for each in suite.networks
+    ]
+    found = [drop_inapplicable_estimators(each) for each in alone]
+    reasons = {name: why for one, _ in reversed(found) for name, why in (one.own.left_out if one.own else ())}
+    return Fitted(
+        drop_estimators(suite, reasons), list(dict.fromkeys(line for each in found for line in each.warnings))
+    )
+
+
+def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
+    record = suite.dataset_record
+    return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+
+
+def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
+    """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
+
+    Trained networks have no branch that is multiplied by 0, which would hide a step without a rule.
+    """
+    with torch.no_grad():
+        for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
+            vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
+
+
+def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+    """Do a step of training; CallerError where the network does not let it."""
+    try:
+        with forbid_exit():
+            loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.optim.SGD(model.parameters(), lr=_RATE).step()
+    except Exception as error:  # of whoever wrote it
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        raise CallerError(
+            f"{suite.model} cannot be trained ({seen}); ask protocols that train nothing, such as morf"
+        ) from error
+    model.zero_grad()
+
+
+def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+    size, record = images.shape[-1], suite.dataset_record
+    small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
+    wanted = (len(images), record.classes)
+    try:
+        with torch.inference_mode(), forbid_exit():
+            logits = model(images)
+    except Exception as error:  # of whoever wrote it
+        seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        if not isinstance(logits, Tensor):
+            seen = f"{suite.model} returned a {type(logits).__name__} for two images"
+            raise CallerError(f"{seen}, expected logits of shape {wanted}, or an object that has them as .logits")
+        seen, more = f"shape {tuple(logits.shape)}", logits.ndim == 2 and logits.shape[1] > record.classes
+        remedy = f"; write classes = {logits.shape[1]} under [data], and label images by its outputs" if more else ""
+        raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
+
+
+def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+    try:
+        fold_batchnorm(model)(images)
+    except Exception as error:  # of whoever wrote it, or of torch that cannot trace it
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
+        remedy = 'write maps = "float32"'
+        raise CallerError(f'maps is "{suite.maps}", and {suite.model} cannot be folded ({seen}); {remedy}') from error
+
+
+def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
+    """Return why an estimator does not apply to a network; empty if it does. Of ensembles the base is tried, once."""
+    if estimator.control:
+        return ""
+    tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
+    batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
+    try:
+        with forbid_exit():
+            compute_importance_maps([tried], model, batch, torch.full((images.shape[1], 1, 1), _BLACK))
+    except MachineError:
+        raise
+    except (CallerError, RunError) as error:
+        return fit_on_one_line(str(error).partition(";")[0], 160)
+    except Exception as error:  # of whoever wrote the network, or of a library that it does not suit
+        return fit_on_one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
+    return ""
+
+
+class PeakTrials(NamedTuple):
+    """Outcome of the trials."""
+
+    peak: float  # the one to write; the recipe's own where no trial trains the network
+    trained: bool  # whether that one is told from guessing, by the rule for references
+    line: str
+
+
+def find_peak(suite: SuiteSpec, images: ImageData) -> PeakTrials:
+    """Find the second largest peak whose short training is nearly as good as the best of three, or the only one.
+
+    A longer training stays longer at its peak, and may diverge at one that a short training survives.
+    The same suite and images give the same answer: draws are those of one seed. No test image is read.
+
+    Raises:
+        CallerError: The network cannot be built, or its published weights cannot be read.
+    """
+    recipe = find_recipe(suite.reference_recipe)
+    chosen = torch.from_numpy(choose_balanced(images.train.labels, IMAGES)).nonzero().flatten()
+    test = torch.from_numpy(mark_held_out_images(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
+    peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
+    correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
+    best = max(correct)
+    place = [number for number, count in enumerate(correct) if count >= ENOUGH * best][:2][-1]
+    total, classes = int(test.sum()), images.record.classes
+    trained = not is_near_chance(correct[place], total, classes)
+    each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
+    line = f"three trials of {STEPS} steps at most on {len(chosen) - total} training images: {each} correct on {total}"
+    found = f"peak = {peaks[place]:g}" if trained else "no peak tried trains the network"
+    return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line} others)")
+
+
+def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
+    """Return the text of one's own suite with a peak that trains its network, and full sides where it takes no others.
+
+    Some of the images are decoded. The text stays as it is where the network cannot be tried. `say` is told what is
+    done and what was found.
+    """
+    say(f"trying three peak learning rates: {len(SHARES) * STEPS} steps at most")
+    try:
+        text, suite = _try_sides(text, path)
+        record = suite.dataset_record
+        limit = min(max(IMAGES, record.classes), max(record.images.values()))
+        with TemporaryDirectory() as folder:
+            found = find_peak(suite, decode_dataset(record, Path(folder), limit=limit))
+    except CallerError as error:
+        say(f"warning: no peak was tried: {error}")
+        return text
+    say(found.line if found.trained else f"warning: {found.line}")
+    return _PEAK.sub(f"peak = {found.peak:g}", text)
+
+
+def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
+    """Return the text, with full sides where the network takes no smaller images, and its suite, tried."""
+    try:
+        return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
+    except CallerError:
+        full = _PEAK.sub(rf"{FULL_SIDES}\n\g<0>", text)
+        with suppress(CallerError):
+            return full, drop_inapplicable_estimators(parse_suite(full, path)).suite
+        raise
+
+
+def _count_correct(
+    suite: SuiteSpec, images: ImageData, recipe: Recipe, chosen: torch.Tensor, test: torch.Tensor
+) -> int:
+    """Train a network for a few steps on the chosen images but those of the test, and count its correct answers."""
+    record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
+    generator = torch.Generator().manual_seed(_SEED)
+    model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    if recipe.start:
+        load_start(recipe.start, model, record.channels, suite.model)
+    used = [chosen[~test], chosen[test]]
+    train, others = (
+        DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)
+        for rows in used
+    )
+    epochs = min(recipe.epochs, STEPS * min(recipe.batch, len(train)) / len(train))
+    short = replace(recipe, epochs=epochs, warmup=recipe.warmup * epochs / recipe.epochs)
+    try:
+        fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
+    except RunError:  # the loss is not finite
+        return 0
+    answers = predict(model, others, norm, count_scored_at_once(record.size)).argmax(1)
+    return int((answers == labels[used[1]]).sum())

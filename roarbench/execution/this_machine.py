@@ -1,0 +1,360 @@
+"""Workers of this machine, and its speed: each kind of work, and each way to train, timed on made-up images."""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F
+
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.degrade import DegradedImages, fill_features
+from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import draw_tie_order
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.scoring import count_scored_at_once, predict
+from roarbench.compute.train import Training, fit, use_training_kernels
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.decode_image import decode_image
+from roarbench.devices import (
+    COMPILING,
+    choose_device,
+    choose_precision,
+    explain_no_compilation,
+    find_device,
+    keep_memory,
+    list_gpus,
+)
+from roarbench.enums import PLAIN_FILLS, Unit
+from roarbench.errors import CallerError, NoRoom
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import compute_importance_maps
+from roarbench.estimators.estimator import Batch
+from roarbench.estimators.noise import draw_normal_noise
+from roarbench.execution.workload import (
+    CORE,
+    EXPLAIN,
+    GPU,
+    PHOTO,
+    TRAIN,
+    Rates,
+    Work,
+    assume_rates,
+    count_cost_per_image,
+    count_explained_at_once,
+    count_training_batch,
+)
+from roarbench.jobs import Engine, Job, JobOutcome
+from roarbench.local_workers import LocalEngine
+from roarbench.plan.planned_runs import list_stored_levels
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.provenance import count_cores
+from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.text import fit_on_one_line
+
+PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+_SHARING, _SMALL = 4, 64  # workers on one GPU by default, and the largest side of images, in pixels, for which
+_PATIENCE = 1.0  # seconds between looks whether a worker is there
+_STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
+_LEAST = {"cpu": 1, "cuda": 3}  # steps of each size that are timed at least: the first ones on a GPU choose kernels
+_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
+_FEW = 2  # images that are measured at least
+_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # of torch's compiler
+_LETTERS = 80  # of an error that are shown
+
+
+def count_default_workers(side: int | None = None) -> int:
+    """Return how many processes share the work on images of a side by default: some for each GPU, else one a core.
+
+    Small images leave a GPU idle between the kernels of one process: up to 64 pixels several share it, one a core.
+    """
+    count = len(list_gpus())
+    return (
+        count * max(1, min(_SHARING if side and side <= _SMALL else 1, count_cores() // count))
+        if count
+        else count_cores()
+    )
+
+
+def count_workers(requested: int | None, side: int | None = None) -> int:
+    """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
+    most = PER_CORE * count_cores()
+    if requested is not None and requested < 1:
+        raise CallerError(f"--workers {requested} would do nothing; write 1 to {most}")
+    if requested and requested > most:
+        seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
+        raise CallerError(f"{seen}; write {most} or less")
+    return requested or count_default_workers(side)
+
+
+def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
+    """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
+    return LocalEngine(workers, list_gpus(), logs)
+
+
+@contextmanager
+def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
+    """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
+    every = list_gpus()
+    with LocalEngine(1, every) as engine:
+
+        def measure(suite: SuiteSpec, work: Work | None) -> Rates:
+            rates = measure_rates(engine, suite, work, say)
+            for recipe, why in rates.too_large:
+                say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
+            return replace(rates, gpus=len(every)) if every else rates
+
+        yield measure
+
+
+def measure_rates(
+    engine: Engine, suite: SuiteSpec, work: Work | None = None, say: Callable[[str], object] = print
+) -> Rates:
+    """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
+
+    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured. CallerError
+    where no worker can do the suite.
+    """
+    while not engine.idle:
+        engine.wait(_PATIENCE)
+    engine.submit(Job("rates", measure_worker_rates, (suite, work)))
+    ended: list[JobOutcome] = []
+    while not ended:
+        ended = engine.wait(_PATIENCE)
+    found: Rates = ended[0].value
+    error = ended[0].error
+    if isinstance(error, CallerError):
+        raise error
+    if error is not None:
+        say(f"{suite.title}: nothing was measured ({error}); the times below are assumed")
+        found = assume_rates(suite, GPU if engine.gpus else CORE)
+    for lack in found.lacks:
+        say(f"{suite.title}: {lack}")
+    return replace(found, gpus=engine.gpus or found.gpus)
+
+
+def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
+    """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
+
+    What is no part of the work is not timed; it is all that a suite may need if None.
+    """
+    record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
+    keep_memory()  # as workers do
+    too_large = _too_large(suite, work) if where.type == "cuda" else ()
+    flops = count_cost_per_image(suite).flops
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)
+    explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
+    n = max(batch, explained)
+    inputs = draw_images(record.shape, n, where)
+    generator, norm = torch.Generator().manual_seed(0), _norm(record)
+    model = _network(suite, generator)
+    labels = torch.randint(record.classes, (n,), generator=generator)
+    images = inputs.batch(torch.arange(explained)) / 64 - 2
+    precision = choose_precision(suite.maps.precision, where)
+    grad = [find_estimator("grad")]
+    some = Batch(images, labels[:explained].to(where), torch.arange(explained))
+    black = torch.full((record.channels, 1, 1), -2.0, device=where)
+    layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
+    ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
+    photo, scored = _photograph(record), count_scored_at_once(record.size)
+    trains, scores, explains = _kinds(work)
+    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
+    clock, processor = time.perf_counter(), time.process_time()
+    rates = Rates(
+        device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
+        gpus=torch.cuda.device_count(),
+        basis="",
+        decode=_time_call(lambda: decode_image(photo, record)),
+        train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
+        predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
+        / n,  # not filled up to a batch
+        explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
+        / explained,
+        draw=_time_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
+        rank=_time_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
+        fill=_fill_seconds(suite, work),
+    )
+    if where.type == "cuda":  # timed by the clock
+        torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
+        return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
+    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def time_training(suite: SuiteSpec, recipe: Recipe) -> float:
+    """Time the suite's network in a training by a recipe, on made-up images: seconds of an image in the mean."""
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
+    model = _network(suite, torch.Generator().manual_seed(0))
+    return _train_seconds(replace(recipe, batch=batch), model, record, flops)
+
+
+def _network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
+    record = suite.dataset_record
+    shape = (record.classes, record.channels, record.size)
+    return build_network(suite.model, *shape, generator, suite.network_source).to(choose_device())
+
+
+def _norm(record: DatasetRecord) -> Normalisation:
+    return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+
+
+def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
+    """Return the seconds of an image in the mean over a training: of each size the second half of some steps is timed.
+
+    All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
+    half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
+    """
+    where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
+    half = _count_timed_steps(flops, batch, sizes, where)
+    steps = 2 * half * sizes
+    images = max(batch, math.ceil(steps * batch / recipe.epochs))
+    short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
+    training, seconds = Training(model, draw_images(record.shape, images, where), labels, _norm(record), short, 0), 0.0
+    clock = _clock(where)
+    with use_training_kernels():
+        for _ in range(sizes):
+            for _ in range(half):
+                training.advance()
+            start = clock()
+            for _ in range(half):
+                training.advance()
+            seconds += clock() - start
+    return seconds / (sizes * half * batch)
+
+
+def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) -> int:
+    """Return how many steps of each size are timed, where an image takes so many operations in a forward pass."""
+    most = _STEPS[where.type]
+    affordable = _count_affordable(TRAIN * flops, most * batch, where) // batch
+    return max(_LEAST[where.type], min(most, affordable) // sizes)
+
+
+def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
+    """Try a step of each training that there is to do; return those that do not fit in this process's share."""
+    record, found = suite.dataset_record, []
+    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
+    recipes += [suite.recipe] if work is None or work.images_retrained else []
+    for name in dict.fromkeys(recipes):
+        recipe = find_recipe(name)
+        batch = count_training_batch(recipe, work.train if work else record.train_images)
+        inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
+        model = _network(suite, generator)
+        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
+        try:
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)
+        except NoRoom as error:
+            found.append((name, str(error)))
+    return tuple(found)
+
+
+def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
+    """Return whether there is anything to train, to score and to explain."""
+    if work is None:
+        return True, True, True
+    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
+
+
+def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
+    """Return how many images of so many operations each a measurement may take."""
+    return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
+
+
+def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
+    """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
+    if not wanted:
+        return 0.0
+    work()
+    clock = _clock(choose_device())
+    start = clock()
+    work()
+    return clock() - start
+
+
+def _clock(where: torch.device) -> Callable[[], float]:
+    return time.process_time if where.type == "cpu" else _gpu_clock
+
+
+def _gpu_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
+    """Draw n random images of a shape (c, h, w) with half of their features removed, on a device."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
+    width = -(-pixels[0].numel() // 8)
+    removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
+    fill = torch.full((shape[0],), 128.0)
+    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
+
+
+def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
+    """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
+    record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
+    if not fills or (work is not None and not work.images_filled):
+        return 0.0
+    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=choose_device())
+    images = photo.expand(_FEW, -1, -1, -1)
+    squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
+    mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
+    return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
+
+
+def _photograph(record: DatasetRecord) -> bytes:
+    """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
+    coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
+    side = PHOTO * record.size
+    file = BytesIO()
+    Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
+def measure_training_modes(suite: SuiteSpec) -> Speeds:
+    """Measure the images a second that the suite's network trains with by each mode, at full size, on this device.
+
+    ResNet-50 takes minutes, nearly all of them to compile it twice.
+    """
+    return {name: _measure(suite, mode) for name, mode in _MODES.items()}
+
+
+def describe_training_modes(speeds: Speeds) -> str:
+    """Return what was measured in words."""
+    return ", ".join(
+        f"{name} {found:,.0f} images/s" if isinstance(found, float) else f"{name} {found}"
+        for name, found in speeds.items()
+    )
+
+
+def _measure(suite: SuiteSpec, mode: str) -> float | str:
+    with _compiling(mode):
+        try:
+            rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,)))
+        except Exception as error:  # whatever a compiler of somebody's machine raises is the finding
+            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
+    return explain_no_compilation() if mode and explain_no_compilation() else rate
+
+
+@contextmanager
+def _compiling(mode: str) -> Iterator[None]:
+    """Let trainings of this process compile by a mode of torch's compiler, or not where it is empty."""
+    before = os.environ.pop(COMPILING, None)
+    try:
+        os.environ |= {COMPILING: mode} if mode else {}
+        yield
+    finally:
+        os.environ.pop(COMPILING, None)
+        os.environ |= {} if before is None else {COMPILING: before}

@@ -1,0 +1,321 @@
+"""Work that runs need, counted, and its rates in seconds, measured or assumed from published figures."""
+
+import operator
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from itertools import chain
+from math import prod
+from typing import Any, NamedTuple
+
+from roarbench.compute import inputs
+from roarbench.compute.augment import SHIFT
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.networks import NetworkCost, count_network_cost
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.scoring import count_scored_at_once
+from roarbench.datasets.sources import check_limit
+from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
+from roarbench.estimators.catalogue import count_passes
+from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.plan.planned_runs import (
+    Point,
+    RankedSplit,
+    SharedInputs,
+    count_reference_epochs,
+    count_tuning_epochs,
+    list_ranked_splits,
+    list_shared_inputs,
+    list_stored_levels,
+)
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import SuiteSpec
+
+PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
+_PUT_OUT = 2**30  # bytes that a stranger's network may put out for all images explained at once
+_FLOAT = 4  # bytes of a float32
+_JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
+_COPIES = 3  # weights, gradients, momentum
+_KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
+_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are extracted into a file and read from there
+_NOTHING = SharedInputs()
+TRAIN, EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
+PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
+
+
+class Work(NamedTuple):
+    """Work that there is to do, counted."""
+
+    trainings: int  # networks trained from scratch, references among them
+    references: int  # those of them that are explained
+    scorings: int  # runs that only score the reference, or a network that several runs share
+    images_decoded: int  # images of both splits, if they are not decoded yet
+    images_reference: float  # training images times epochs, of the references
+    # the same, over all other trainings; images that common networks are tuned on are at full size and count for as
+    # many of the recipe's mean size
+    images_retrained: float
+    images_scored: int  # test images, over all runs; for the reference's targets all images that are ranked, once
+    images_explained: int  # images times forward passes of the reference
+    copies_drawn: int  # noisy copies of images, whose draws all references share
+    images_submitted: int  # images times submissions, whose own code makes the maps; a blurred twin shares its parent's
+    images_ranked: int  # images times rankings
+    images_filled: int  # images over all runs, where what replaces removed features is made of those that are left
+    disk: int  # bytes of decoded images, rankings and results, in the end
+    sealing: int  # bytes that a worker needs beside those while it joins the parts of a ranking
+    # the same, while it trains or scores on removed features that are too many to be held: they are in a file
+    extracted: int
+    memory: int  # bytes that one worker needs beside the images and rankings, which are read through memory maps
+    images: int  # bytes of the decoded images; all workers share what is in memory of them
+    planes: int  # bytes of the largest ranking in use, of both splits; the same
+    train: int  # training images that there are
+
+    @property
+    def images_trained(self) -> float:
+        """Return training images times epochs, over all trainings."""
+        return self.images_reference + self.images_retrained
+
+    def disk_with(self, workers: int) -> int:
+        """Return bytes of disk where so many workers have extracted a run's removed features, beside all that stays."""
+        return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
+
+
+def count_work(
+    suite: SuiteSpec, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
+) -> Work:
+    """Count what these missing points need besides the inputs that are there already."""
+    record = suite.dataset_record
+    check_limit(record, limit)
+    train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
+    counts = {Split.TRAIN: train, Split.TEST: test}
+    own = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
+    needed = list_shared_inputs(suite, points)
+    missing = SharedInputs(*map(operator.sub, needed, there))
+    retrained, recipe = own + len(missing.common), suite.recipe_record
+    rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
+    parts = [(counts[split], *_by_reference(suite, found)) for split, found in rankings.items()]
+    sizes = {row: counts[row.split] * _planes_size(suite, row.unit) for row in needed.rankings}
+    made = [sizes[row] for row in missing.rankings]
+    reference = len(missing.references)
+    images = train + test if points else 0
+    pixels = images * prod(record.shape)
+    trainings = retrained + (0 if suite.given else reference)
+    return Work(
+        trainings=trainings,
+        references=trainings - retrained,
+        scorings=len(points) - own,
+        images_decoded=images,
+        images_reference=reference * count_reference_epochs(suite) * train,
+        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * count_tuning_epochs(recipe)) * train,
+        images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
+        images_explained=sum(
+            n * count_passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each
+        ),
+        copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
+        images_submitted=sum(
+            n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
+        ),
+        images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
+        images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
+        disk=pixels + sum(made) + len(points) * test // 8,
+        sealing=_JOINED * max(made, default=0),
+        extracted=_extracted(suite, points, train, test),
+        memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
+        images=pixels,
+        train=train,
+        planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
+    )
+
+
+def count_filled_images(cell: Cell, train: int, test: int) -> int:
+    """Return how many images a run fills with what is made of the features that are left, which takes long."""
+    if cell.fill in PLAIN_FILLS:
+        return 0
+    return train + test if cell.retrain.trains else test
+
+
+def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
+    """Return bytes of one image's bit-planes."""
+    layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
+    return layout.planes * layout.width
+
+
+def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
+    """Return how many noisy copies of an image are drawn for the maps of these estimators, whatever they explain."""
+    noisy = [e for e in estimators if e.shared and e.form in NOISY]
+    samples = {
+        group: [int(e.value("samples")) for e in noisy if find_job_group(e) == group]
+        for group in map(find_job_group, noisy)
+    }
+    return sum(map(max, samples.values()))
+
+
+def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
+    """Return what an image costs in the suite's network."""
+    record = suite.dataset_record
+    return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
+
+
+def count_explained_at_once(suite: SuiteSpec) -> int:
+    """Return how many images a processor explains together, `EXPLAINED` or fewer.
+
+    A built-in network, whose maps are published, explains as many as ever; another one as many as what its layers put
+    out leaves room for.
+    """
+    if suite.model in MODELS:
+        return EXPLAINED
+    return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
+
+
+def count_training_batch(recipe: Recipe, train: int) -> int:
+    """Return how many images go through a training network together."""
+    return min(recipe.micro_batch or recipe.batch, train)
+
+
+def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
+    """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
+    cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
+    features = record.channels * record.size**2
+    step = count_training_batch(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
+    explained = min(count_explained_at_once(suite), train)
+    maps = explained * (cost.activations + rankings * features) + cost.parameters
+    bits = 0 if _streams(suite, train) else train * features // 8
+    training = step * _FLOAT + bits + _held_images(recipe, train, features) if trains else 0
+    return max(training, maps * _FLOAT)
+
+
+def _streams(suite: SuiteSpec, train: int) -> bool:
+    """Return whether the removed bits of all training images are more than a worker holds."""
+    return train * prod(suite.dataset_record.shape) // 8 >= _HELD
+
+
+def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
+    """Return bytes of the removed bits that one of these runs extracts into a file: of training images if it trains."""
+    networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
+    if not networks or not _streams(suite, train):
+        return 0
+    return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
+
+
+def _held_images(recipe: Recipe, train: int, features: int) -> int:
+    """Return bytes of what is made of all training images for all epochs, on a processor."""
+    kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
+    return round(train * features * _KEPT) if kept else 0
+
+
+def _by_reference(
+    suite: SuiteSpec, rankings: Iterable[RankedSplit]
+) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
+    """Return of each reference the estimators that explain it here, and the submissions that do."""
+    found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
+    submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
+    return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done."""
+
+    device: str  # what trains, scores, explains and ranks; a core decodes
+    gpus: int  # how many such devices there are; 0 for a core
+    basis: str  # what the rates are taken from; empty if they were measured on this machine just now
+    decode: float  # read and cropped
+    train: float  # in one epoch of training
+    predict: float  # scored
+    explain: float  # once forward and backward
+    draw: float  # the draws of one noisy copy
+    rank: float  # ranked by one estimator
+    submission: float | None = None  # explained by a submission in the sandbox; None where that was not measured
+    fill: float | None = None  # filled with what is made of the features that are left; None where not measured
+    load: float = 1.0  # seconds by the clock for each second of a processor: above 1 where others compute here too
+    # what the device that was measured does not have and the work goes on without, a line each
+    lacks: tuple[str, ...] = ()
+    # recipes whose trainings do not fit in its memory, `name@version`, each with the reason
+    too_large: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Return whether they were measured on this machine just now."""
+        return not self.basis
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self) | {"measured": self.measured}
+
+    def seconds(self, work: Work) -> dict[str, float | None]:
+        """Return seconds of the device, or of a core, for each part by its name in `PARTS`; None if not known."""
+        return {
+            "decode": work.images_decoded * self.decode,
+            "reference": work.images_reference * self.train,
+            "attribution": work.images_explained * self.explain,
+            "noise": work.copies_drawn * self.draw,
+            "submission": _multiply(work.images_submitted, self.submission),
+            "ranking": work.images_ranked * self.rank,
+            "filling": _multiply(work.images_filled, self.fill),
+            "retraining": work.images_retrained * self.train,
+            "scoring": work.images_scored * self.predict,
+        }
+
+
+def _multiply(images: int, seconds: float | None) -> float | None:
+    """Return seconds of all images by those of one; None where there are images and those are not known."""
+    return None if images and seconds is None else images * (seconds or 0.0)
+
+
+class Assumed(NamedTuple):
+    """Operations a second of a device that need not be at hand."""
+
+    device: str
+    gpus: int
+    basis: str
+    train: float
+    predict: float
+    explain: float
+    rank: float  # seconds for each feature of a ranking
+    step: float = 0.0  # seconds that a pass forward and back takes at least, however small the network
+
+
+CORE = Assumed(
+    *("one core", 0, "60 GFLOP/s of a core in training, 40 else"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
+)
+GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
+    "one GPU",
+    1,
+    "an H200 at 81 TFLOP/s in training, 40 else, as ResNet-50 at 224 may reach: not measured",
+    train=8.1e13,
+    predict=4e13,
+    explain=4e13,
+    rank=1e-9,  # sorted there: not measured
+    step=0.001,  # some two hundred kernels that a processor launches, 5 microseconds each: not measured
+)
+_DECODE = 4e-8  # seconds of a core for each pixel of a photograph
+_DRAW = 1.2e-8  # seconds of a core for each number of a noisy copy
+_FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
+
+
+def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
+    """Estimate rates from counted operations, without timing anything."""
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
+    recipe = suite.recipe_record
+    together = count_training_batch(recipe, record.train_images)
+    return Rates(
+        device=machine.device,
+        gpus=machine.gpus,
+        basis=machine.basis,
+        decode=_DECODE * (PHOTO * record.size) ** 2,
+        train=max(TRAIN * recipe.area * flops / machine.train, machine.step / together),
+        predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
+        draw=_DRAW * record.channels * record.size**2,
+        rank=machine.rank * record.channels * record.size**2,
+        fill=None if machine.gpus else _FILL * record.channels * record.size**2,
+    )
+
+
+def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
+    """Return floating-point operations of all networks, each `flops` for a forward pass of one image at full size.
+
+    Training images have the share `area` of its pixels in the mean.
+    """
+    scored, explained = work.images_scored, work.images_explained
+    return flops * (TRAIN * area * work.images_trained + scored + EXPLAIN * explained)

@@ -1,0 +1,82 @@
+"""A job, how it ends, and what does jobs: the same for workers of every engine."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from roarbench.devices import is_gpu_dead, is_machine_failure
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.logs import add_log_fields
+from roarbench.stopping import forbid_exit
+
+_log = logging.getLogger(__name__)
+IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
+
+
+class Job(NamedTuple):
+    """A function of a module with its arguments; everything must pickle."""
+
+    name: str
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class JobOutcome(NamedTuple):
+    """End of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
+
+    name: str
+    value: Any
+    error: Exception | None
+    seconds: float = 0.0
+
+
+class Engine(Protocol):
+    """Workers that do jobs, all on the same kind of device."""
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs they have together; 0 where they compute on cores."""
+
+    @property
+    def idle(self) -> int:
+        """Return how many jobs can be submitted now."""
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker."""
+
+    def stop(self, name: str) -> None:
+        """End the job of this name, if it is under way; its outcome is that of a worker that died."""
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
+
+
+def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
+    """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
+    start = time.monotonic()
+    with add_log_fields(job=job.name):
+        _log.info("begun")
+        try:
+            with forbid_exit():
+                value = job.call(*job.arguments)
+        except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
+            _log.info("failed", exc_info=True)
+            return None, _make_sendable(error), time.monotonic() - start
+        _log.info("done")
+        return value, None, time.monotonic() - start
+
+
+def _make_sendable(error: Exception) -> Exception:
+    """Return an error as its base class and one line, which always pickle."""
+    for kind in (CallerError, MachineError, RunError):
+        if isinstance(error, kind):
+            return kind(str(error), error.hint)
+    kind = MachineError if is_machine_failure(error) or is_gpu_dead() else RunError
+    return kind(f"{type(error).__name__}: {error}")
+
+
+def make_all_left_error(last: str) -> MachineError:
+    """Return the error of an engine whose workers have all left, the last one for this reason."""
+    seen = f"every worker failed {IN_A_ROW} jobs in a row, the last one: {last}"
+    return MachineError(f"{seen}; look at this machine, then write the same command again")

@@ -1,0 +1,265 @@
+"""Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
+
+A worker that dies takes only its own job with it, and one whose machine failed is replaced, or one that stands still.
+A job that a worker failed goes to one on another GPU, or to any other one without GPUs; a worker that failed three jobs
+in a row is replaced no more. Workers end themselves when the parent is gone, so a killed command leaves nothing behind
+that still computes.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from roarbench.devices import SHARING, keep_memory, limit_compilers, sort_fast
+from roarbench.errors import MachineError
+from roarbench.jobs import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.logs import write_worker_log
+from roarbench.stopping import end_on_sigterm
+
+STARTING = 1200.0  # seconds for a worker's first sign: torch can come slowly over a network
+STILL = 120.0  # seconds without a sign of life after which a worker is replaced
+_SIGN = 0.5  # seconds between signs of life
+_STOPPED = "it was stopped"  # because its job's lease was lost: no fault of the worker
+_STARTING = threading.Lock()  # of one process at a time, by whichever thread
+_GRACE = 6.0  # seconds for workers to keep their trainings when they are to end; then they are killed
+
+
+class _Worker(NamedTuple):
+    process: BaseProcess
+    connection: Connection
+    number: int
+    signs: "ctypes.c_long"  # of life, counted by the process
+    failed: frozenset[str]  # jobs in a row that it failed, and those that it replaces
+
+
+class LocalEngine(AbstractContextManager["LocalEngine"]):
+    """A fixed number of worker processes.
+
+    Use as a context manager: leaving it ends the workers, whatever they do.
+
+    Args:
+        workers: How many.
+        gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. Workers see what there is if empty.
+        logs: Folder where each worker writes a log; none writes one if None.
+    """
+
+    def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
+        self._logs = logs
+        self._context = multiprocessing.get_context("spawn")
+        self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
+        self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
+        self._busy: dict[Connection, tuple[_Worker, Job]] = {}
+        self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
+        self._failed_by = defaultdict[str, set[str | int]](set)  # by job, the GPUs or workers that failed it
+        self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
+        self._silence: dict[int, tuple[int, float]] = {}  # by worker, its signs of life and the seconds since the last
+        self._looked = time.monotonic()
+        self._last = ""  # why a worker failed last
+
+    def __exit__(self, *_: object) -> None:
+        workers = self._workers()
+        for worker in workers:
+            worker.process.terminate()
+        deadline = time.monotonic() + _GRACE
+        try:
+            for worker in workers:
+                worker.process.join(max(0.0, deadline - time.monotonic()))
+        finally:  # also after a second Ctrl-C
+            for worker in workers:
+                worker.process.kill()
+                _bury(worker)
+
+    def _workers(self) -> list[_Worker]:
+        return [*self._idle, *(worker for worker, _ in self._busy.values())]
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the workers have together; 0 where they compute on cores."""
+        return len({gpu for gpu in self._shown if gpu is not None})
+
+    @property
+    def idle(self) -> int:
+        """Return how many workers wait for a job."""
+        return max(0, len(self._idle) - len(self._waiting))
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker; one that failed it before gets it only if all others did, too."""
+        self._waiting.append(job)
+        self._hand_out()
+
+    def stop(self, name: str) -> None:
+        """End a job under way; its outcome is that of a worker that died."""
+        for worker, job in self._busy.values():
+            if job.name == name:
+                self._kill(worker, _STOPPED)
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them.
+
+        Raises:
+            MachineError: There is no worker any more: each failed three jobs in a row.
+        """
+        if not self._workers():
+            raise make_all_left_error(self._last)
+        ready = wait(list(self._busy), timeout)
+        ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
+        self._hand_out()
+        self._look_for_signs()
+        return ended
+
+    def _hand_out(self) -> None:
+        """Give waiting jobs to idle workers that have not failed them, nor others on the same GPU."""
+        for job in list(self._waiting):
+            failed_by = self._failed_by[job.name]
+            anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
+            if suited := [one for one in self._idle if anybody or self._place(one.number) not in failed_by]:
+                self._waiting.remove(job)
+                self._idle.remove(suited[-1])
+                self._give(suited[-1], job)
+
+    def _give(self, worker: _Worker, job: Job) -> None:
+        if not worker.process.is_alive():  # it died while it waited
+            _bury(worker)
+            worker = self._start(worker.number, worker.failed)
+        with suppress(OSError):  # it dies right now: the wait for its answer will tell
+            worker.connection.send(job)
+        self._silence[worker.number] = (worker.signs.value, 0.0)
+        self._busy[worker.connection] = (worker, job)
+
+    def _look_for_signs(self) -> None:
+        """Kill workers that gave no sign of life for too long, by the time for which this process itself was awake."""
+        now = time.monotonic()
+        awake, self._looked = min(now - self._looked, 10 * _SIGN), now
+        for worker, _ in self._busy.values():
+            signs, seconds = self._silence[worker.number]
+            there = worker.signs.value
+            silent = seconds + awake if there == signs else 0.0
+            self._silence[worker.number] = (there, silent)
+            if silent > (still := STILL if there else STARTING):  # it gives signs once it has imported torch
+                self._kill(worker, f"it stood still for {still:.0f} s")
+
+    def _kill(self, worker: _Worker, why: str) -> None:
+        self._killed[worker.number] = why
+        worker.process.kill()
+
+    def _collect(self, connection: Connection) -> JobOutcome:
+        worker, job = self._busy.pop(connection)
+        try:
+            value, error, seconds = connection.recv()
+        except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
+            worker.process.join()
+            death = self._killed.get(worker.number) or _death(worker.process.exitcode)
+            value, error, seconds = None, MachineError(f"its process died ({death})"), 0.0
+        stopped = self._killed.pop(worker.number, "") == _STOPPED
+        if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
+            worker.process.kill()
+            _bury(worker)
+            failed, self._last = worker.failed, str(error)
+            if not stopped:
+                self._failed_by[job.name].add(self._place(worker.number))
+                failed |= {job.name}
+            if len(failed) < IN_A_ROW:
+                self._idle.append(self._start(worker.number, failed))
+        else:
+            self._failed_by.pop(job.name, None)
+            self._idle.append(worker._replace(failed=frozenset()))
+        return JobOutcome(job.name, value, error, seconds)
+
+    def _place(self, number: int) -> str | int:
+        """Return what fails with a worker: its GPU, or it alone."""
+        return self._shown[number] or number
+
+    def _start(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
+        here, there = self._context.Pipe()
+        gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
+        counts = (self._shown.count(gpu), len(self._shown))
+        arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
+        process = self._context.Process(target=_serve, args=arguments, daemon=True)
+        with _STARTING, _ignore_interrupts(), _hide_main(), sort_fast():
+            process.start()
+        there.close()
+        return _Worker(process, here, number, signs, failed)
+
+
+def _bury(worker: _Worker) -> None:
+    worker.process.join()
+    worker.connection.close()
+
+
+@contextmanager
+def _hide_main() -> Iterator[None]:
+    """Start processes that do not import the program that started them: a script would run once more in each."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
+
+
+@contextmanager
+def _ignore_interrupts() -> Iterator[None]:
+    """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides."""
+    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve(
+    connection: Connection,
+    parent: int,
+    gpu: str | None,
+    counts: tuple[int, int],
+    signs: "ctypes.c_long",
+    logs: Path | None,
+) -> None:
+    """Do jobs until the parent closes the connection, or is killed; `counts`: workers that see this GPU, and all."""
+    sharing, workers = counts
+    limit_compilers(workers)
+    keep_memory()
+    if logs:
+        write_worker_log(logs)
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
+        os.environ[SHARING] = str(sharing)
+    end_on_sigterm()
+    sys.stdout = sys.stderr  # standard output is the command's; a network's file may print
+    threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
+    import torch
+
+    torch.set_num_threads(1)
+    with suppress(EOFError, OSError):  # the parent is gone
+        while True:
+            job = connection.recv()
+            connection.send(perform_job(job))
+
+
+def _live_with(parent: int, signs: "ctypes.c_long") -> None:
+    """Give signs of life while the parent lives, and end with it."""
+    while os.getppid() == parent:
+        signs.value += 1
+        time.sleep(_SIGN)
+    os._exit(1)
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {signal.Signals(-code).name}; often too little memory"
+    return f"exit code {code}"

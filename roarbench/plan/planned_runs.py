@@ -1,0 +1,305 @@
+"""From a suite to its runs: points, the common network, run keys, and inputs that runs share.
+
+Nobody's row depends on which other rows there are, and every row's masks are as familiar to the network that scores it
+as any other's are (docs/decisions/0022-tune-the-common-network-on-every-row.md).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import product
+from typing import NamedTuple
+
+from roarbench.compute.recipe import Decay, Recipe
+from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
+from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.identity import Keyed, hash_value, make_record
+from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_untouched
+from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
+
+_TUNING_EPOCHS = 1.0
+_TUNING_RATE = 1 / 8  # of the peak rate of the training before it
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cell and a seed, before the data's and the reference's fingerprints are known."""
+
+    cell: Cell
+    seed: int
+
+
+@cache  # a board asks for those of every suite, again and again
+def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
+    """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
+    return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
+
+
+def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
+    protocol = block.protocol
+    place = (suite.dataset, suite.model)
+    if clean := find_untouched(protocol.retrain, block.fill):
+        cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
+        yield from (Point(cell, seed) for seed in suite.seeds(block))
+    for estimator, t in product(block.estimators, block.levels):
+        for seed in suite.seeds(block, estimator):
+            for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
+                cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+                yield Point(cell, seed)
+
+
+def select_part_of_suite(
+    suite: SuiteSpec,
+    estimators: Iterable[str] | None = None,
+    seeds: int | None = None,
+    protocol: Protocol | None = None,
+) -> SuiteSpec:
+    """Return the part of a suite with these estimators, or one protocol, or other numbers of seeds where it trains."""
+    names = suite.estimators if estimators is None else tuple(estimators)
+    blocks = []
+    for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
+        kept = tuple(name for name in block.estimators if name in names)
+        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
+    asked = tuple(block for block in blocks if block.estimators)
+    # references that no seed is ranked by are not needed, unless they are held against each other
+    most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
+    return replace(suite, blocks=asked, references=min(suite.references, most))
+
+
+def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
+    """Describe one run in a few words, the suite's where it is known which one asks."""
+    cell = point.cell
+    return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+
+
+def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
+    """Return the name of the protocol that a cell belongs to: the first one by which the suite has it, if any.
+
+    Protocols that answer each image twice have cells of another one; without a suite it is the other one's name.
+    """
+    asked = [block.protocol for block in suite.blocks] if suite else []
+    asked += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
+    return next(each.name for each in asked if (each.order, each.retrain) == (cell.order, cell.retrain))
+
+
+@dataclass(frozen=True)
+class CommonNetwork(Keyed):
+    """A network that has met the removal masks of the controls on images of others, by all that fixes it."""
+
+    dataset: str
+    data: str  # fingerprint of the decoded images and labels
+    model: str
+    recipe: str  # `name@version` of its training recipe
+    # fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing removed, in
+    # equal shares
+    families: tuple[str, ...]
+    order: Order  # which end of the rankings was removed
+    unit: Unit
+    seed: int  # drives initialisation, batch order, augmentation and the exchange
+    tuning: str  # what fixes the tuning on the rows that it scores
+    fill: str = "mean"
+
+
+def make_common_network(
+    suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
+) -> CommonNetwork:
+    """Return the network that scores the rows of a suite in one order, unit, fill and seed."""
+    place = (suite.dataset, data, suite.model, suite.recipe, _families(suite.controls))
+    return CommonNetwork(*place, order, unit, seed, _tuning(suite.recipe, suite.tuned_on), fill)
+
+
+@cache
+def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(find_estimator(name).fingerprint for name in controls)
+
+
+@cache
+def _tuning(recipe: str, masks: Split) -> str:
+    tuning = make_record(make_tuning_recipe(find_recipe(recipe)))
+    return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
+
+
+def make_tuned_key(common: str, rankings: str) -> str:
+    """Return the key of the common network of this key, tuned on the rankings of this checksum."""
+    return hash_value({"common": common, "rankings": rankings})
+
+
+def make_tuning_recipe(recipe: Recipe) -> Recipe:
+    """Return how a network trained by this recipe is tuned on the exchanged masks of one row: an epoch at full size."""
+    return replace(
+        recipe,
+        name=f"{recipe.name}-tuning",
+        epochs=_TUNING_EPOCHS,
+        peak=_TUNING_RATE * recipe.peak,
+        warmup=_TUNING_EPOCHS / 8,
+        decay=Decay.LINEAR,
+        sides=(1.0,),
+        start="",
+    )
+
+
+def count_tuning_epochs(recipe: Recipe) -> float:
+    """Return how many epochs of a training by this recipe take as long as the tuning of a network, at full size."""
+    tuning = make_tuning_recipe(recipe)
+    return tuning.epochs * tuning.area / recipe.area
+
+
+def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
+    """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
+    recipe = "" if suite.given else suite.reference_recipe
+    model, _ = suite.network_of(number)
+    return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
+
+
+def count_reference_epochs(suite: SuiteSpec) -> float:
+    """Return passes over the training images of the reference's training; 0 where its weights are given."""
+    return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
+
+
+def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
+    """Give a planned point the fingerprints that make it a run."""
+    cell, number = point.cell, suite.explained(point.cell, point.seed)
+    reference = make_reference(suite, data, number)
+    explained, estimator = depends_on_reference(cell), cell.estimator_record
+    return Run(
+        cell=cell,
+        seed=point.seed,
+        recipe=suite.recipe if cell.retrain.trains else reference.recipe,
+        data=data,
+        estimator=estimator.fingerprint if estimator else "",
+        reference=reference.key if explained else "",
+        limit=limit,
+        given=suite.given_to(number) if explained else "",
+        maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
+        network=find_scored_network(suite, point, data),
+    )
+
+
+@lru_cache(32)  # a store is asked for the same ones again and again
+def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
+    """Return every planned run of a suite on the data of this fingerprint."""
+    return {point: build_run(suite, point, data, limit) for point in expand_points(suite)}
+
+
+@lru_cache(32)
+def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
+    """Return the key of every planned run of a suite on the data of this fingerprint."""
+    return {point: run.key for point, run in list_runs(suite, data, limit).items()}
+
+
+def find_scored_network(suite: SuiteSpec, point: Point, data: str) -> str:
+    """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
+    cell, number = point.cell, suite.scored(point.cell, point.seed)
+    if cell.retrain is ScoredNetwork.COMMON:
+        return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
+    other = not cell.retrain.trains and number != suite.explained(cell, point.seed)
+    return make_reference(suite, data, number).key if other else ""
+
+
+def depends_on_reference(cell: Cell) -> bool:
+    """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
+    estimator = cell.estimator_record
+    return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
+
+
+def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
+    """Return each reference on untouched images: how good it is. A suite without such scoring has it beside."""
+    clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
+    first = REPLICATION * suite.replication
+    return tuple(Point(clean, first + number) for number in range(suite.references))
+
+
+def has_explained_model(suite: SuiteSpec) -> bool:
+    """Return whether any of a suite's outcomes depends on its reference, or one was given."""
+    return bool(suite.given) or any(depends_on_reference(point.cell) for point in expand_points(suite))
+
+
+def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
+    """Return the levels that rankings are stored for: the paper's five, so that suites share them, or its own."""
+    levels = {t for block in suite.blocks for t in block.levels}
+    return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
+
+
+def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: int | None = None) -> tuple[Split, ...]:
+    """Return whose images a row ranks, or any row: only test images where nothing is trained on others' masks.
+
+    A row that the suite has not ranks what any of its rows does. By the reference of a number, where that is asked
+    for, training images are ranked only if a training has a seed of that reference.
+    """
+    row = row if any(row in map(find_ranking_estimator, block.estimators) for block in suite.blocks) else None
+    blocks = [block for block in suite.blocks if row is None or row in map(find_ranking_estimator, block.estimators)]
+    trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
+    if number is not None:
+        trained = [block for block in trained if number in set(_ranking_for(suite, block, row))]
+    return tuple(Split) if trained else (Split.TEST,)
+
+
+def _ranking_for(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
+    """Yield the numbers of the references by which a row ranks for the seeds of a block."""
+    for name in block.estimators:
+        if row in (find_ranking_estimator(name), None):
+            cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
+            yield from (suite.explained(cell, seed) for seed in range(block.seeds))
+
+
+def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
+    """Return whether rows need no rankings of training images under a protocol that trains such networks."""
+    return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
+
+
+def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
+    """Return whose images are ranked by the controls that common networks meet: all, where there are such networks."""
+    common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
+    return tuple(Split) if common else list_ranked_splits(suite)
+
+
+class RankedSplit(NamedTuple):
+    """Rankings of a split's images; those of controls have the reference 0."""
+
+    estimator: Estimator
+    unit: Unit
+    reference: int
+    split: Split
+
+
+class Common(NamedTuple):
+    """A common network before it is tuned on any row."""
+
+    order: Order
+    unit: Unit
+    seed: int
+    fill: str
+
+
+class SharedInputs(NamedTuple):
+    """Inputs that runs of a suite share."""
+
+    references: Set[int] = frozenset()  # numbers of the networks that are explained, or scored as they are
+    rankings: Set[RankedSplit] = frozenset()
+    common: Set[Common] = frozenset()
+    # common networks, each with the rankings of a row, of its test images, that it is tuned on
+    tuned: Set[tuple[Common, RankedSplit]] = frozenset()
+
+
+def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
+    """Return what these points rest on."""
+    references, rankings = set[int](), set[RankedSplit]()
+    networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
+    for cell, seed in ((point.cell, point.seed) for point in points):
+        if depends_on_reference(cell):
+            references.add(suite.scored(cell, seed))
+        rows = []
+        if row := cell.ranked_by:
+            number = suite.explained(cell, seed) if row.hangs_on_network else 0
+            rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
+            rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)
+        if cell.retrain is ScoredNetwork.COMMON:
+            common = Common(cell.order, cell.unit, seed, cell.fill)
+            networks.add(common)
+            tuned.update((common, row) for row in rows[-1:])
+            controls = map(find_estimator, suite.controls)
+            rankings.update(RankedSplit(control, cell.unit, 0, split) for control in controls for split in Split)
+    return SharedInputs(references, rankings, networks, tuned)

@@ -1,0 +1,306 @@
+"""All protocols: for each its order, its network, and the words in which it is shown.
+
+Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapalli, NeurIPS 2021.
+
+Decision 39 in docs/decisions says why.
+"""
+
+from dataclasses import dataclass, replace
+
+from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
+
+ACCURACY = "test accuracy"  # label of an axis
+ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
+_INTERACTION = "does a map hurt the network that it explains more than another network, compared with that one's map"
+_ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks are rougher"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """A question asked of a ranking: which end of it is removed, and which network is scored."""
+
+    name: str  # what `--protocol` takes
+    order: Order  # which end of the ranking is removed first
+    retrain: ScoredNetwork  # which network is scored
+    # each image is answered twice, with its own removal mask and with that of another image, which this twin of the row
+    # hands it; the gain is the difference. Empty where each image is answered once
+    against: str = ""
+    # two protocols whose answers are held against each other, the first's minus the second's of the same row, level and
+    # seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it
+    made_of: tuple["Protocol", ...] = ()
+    title: str  # its name within sentences
+    tab: str  # the same in a few words, for tabs of the board
+    question: str  # what it asks of an estimator, one sentence
+    method: str  # what is done, a sentence without its full stop
+    dot: str  # what one dot of a board shows, in sentences; `*` around what is to be stressed
+    gain: str = "gain over Random"  # what its gain is called within a sentence; empty where it has none
+    meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # what that gain is, in sentences
+    zero: str = "Random"  # what has a gain of 0, within a sentence
+    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; off 0 they are a doubt on the table
+    limits: str  # where it fails
+    use: str  # when to ask it
+
+    @property
+    def about(self) -> str:
+        """Return its title with what is done, a sentence without its full stop."""
+        return f"{self.title}: {self.method}"
+
+    @property
+    def trains(self) -> bool:
+        """Return whether the networks that are scored were trained for it."""
+        return self.retrain.trains
+
+    @property
+    def by_networks(self) -> bool:
+        """Return whether every explained network is scored under the maps of each, and the gain is the interaction."""
+        return self.retrain is ScoredNetwork.SIBLINGS
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether its rows have the probability of the class that the explained network predicts."""
+        return self.retrain is ScoredNetwork.NONE
+
+    @property
+    def paired(self) -> bool:
+        """Return whether each image is answered twice."""
+        return bool(self.against)
+
+    @property
+    def by_difference(self) -> bool:
+        """Return whether gains are differences of answers, image by image, so that there is one at every level."""
+        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.by_networks
+
+    @property
+    def random_is_zero(self) -> bool:
+        """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
+        return self.paired or bool(self.made_of) or self.by_networks
+
+    @property
+    def gain_axis(self) -> str:
+        """Return the label of an axis of gains."""
+        return f"{self.gain}, points"
+
+    @property
+    def curve_axis(self) -> str:
+        """Return the label of a curve's axis: gain where every level has one, else accuracy."""
+        return self.gain_axis if self.by_difference else ACCURACY
+
+    def counterpart(self, estimator: str) -> str:
+        """Return the id of the twin that a row is held against, where each image is answered twice."""
+        return f"{estimator}~{self.against}"
+
+
+ROAR = Protocol(
+    name="roar",
+    order=Order.MORF,
+    retrain=ScoredNetwork.IMAGES,
+    title="ROAR",
+    tab="ROAR (2019)",
+    question="Does accuracy fall when the network is retrained without the top-ranked features?",
+    method="remove the most important features, then train a new network on what is left",
+    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
+    "removed and a *new network* is trained on what is left. 0 = Random.",
+    limits="Masks reveal the class, and the better map loses; smooth masks erase more shape than the removed pixels "
+    "carry; redundant features hide each other",
+    use="To compare with the paper; with `mask-only` and blurred twins",
+)
+KAR = replace(
+    ROAR,
+    name="kar",
+    order=Order.LERF,
+    title="KAR",
+    tab="Keep and retrain",
+    question="Does accuracy stay when the network is retrained on the top-ranked features alone?",
+    method="remove the least important features, then train a new network on what is left",
+    dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
+    "kept and a *new network* is trained on them. 0 = Random.",
+    limits="Masks that reveal the class are rewarded: a map that knows the class alone wins",
+    use="With `roar`: do both orders agree?",
+)
+DIFFROAR = Protocol(
+    name="diffroar",
+    order=Order.LERF,
+    retrain=ScoredNetwork.IMAGES,
+    made_of=(KAR, ROAR),
+    title="DiffROAR",
+    tab="DiffROAR",
+    question="Do the features ranked first tell a new network more than those ranked last?",
+    method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
+    "ones; nothing is trained for it",
+    dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
+    "removed, both retrained. 0 = both ends of the ranking are worth the same.",
+    gain="DiffROAR",
+    meaning="Gain: accuracy under KAR, the accuracies at t, minus accuracy under ROAR. As many features are removed, "
+    "the least and the most important ones, and both networks are retrained. Random scores 0, as does any ranking "
+    "whose two ends are worth the same.",
+    zero="a ranking whose two ends are worth the same, such as Random's",
+    limits="As `roar` and `kar`: masks reveal the class",
+    use="Without controls; to compare with Shah et al. 2021",
+)
+
+
+MASK_ONLY = Protocol(
+    name="mask-only",
+    order=Order.MORF,
+    retrain=ScoredNetwork.MASKS,
+    title="Mask-only",
+    tab="What masks alone tell",
+    question="Do the masks reveal the class without any image?",
+    method="a network that sees only where features were removed, never an image",
+    dot="Each dot: accuracy of networks that see only *where* features were removed, never an image. No gain and no "
+    "place: a smaller number is less of a leak.",
+    gain="",
+    meaning="",
+    zero="",
+    limits="No gain: a network that also sees the image need not read the mask",
+    use="Before a verdict of `roar` or `kar` is believed",
+)
+
+
+MORF = Protocol(
+    name="morf",
+    order=Order.MORF,
+    retrain=ScoredNetwork.NONE,
+    title="MoRF",
+    tab="Without retraining",
+    question="Does the explained network lose accuracy without the top-ranked features?",
+    method="remove the most important features and score the reference as it is, not retrained",
+    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
+    "removed and the *same network* answers. It never saw such images. 0 = Random.",
+    limits="Damaged images are unlike the training images; smooth and scattered masks break the network differently",
+    use="To find errors in seconds; faithfulness to one network, not to the data",
+)
+LERF = replace(
+    MORF,
+    name="lerf",
+    order=Order.LERF,
+    title="LeRF",
+    tab="The rest, without retraining",
+    question="Does the explained network keep its accuracy on the top-ranked features alone?",
+    method="remove the least important features and score the reference as it is, not retrained",
+    dot="Each dot: how much more accuracy stays than with a random ranking when the least important features are "
+    "removed and the *same network* answers. It never saw such images. 0 = Random.",
+    limits="As `morf`",
+    use="With `morf`",
+)
+
+
+OWN_NETWORK = Protocol(
+    name="own-network",
+    order=Order.MORF,
+    retrain=ScoredNetwork.SIBLINGS,
+    title="Own-network gain",
+    tab="This network or another?",
+    question="Does the map explain this network rather than another of the same classes?",
+    method="score every explained network, not retrained, on images without the features that the map of each network "
+    f"ranks first: {_INTERACTION}",
+    dot="Two networks explained, four scores: each network under its own map and under the other's. Each dot: how many "
+    "more images the networks lose under their *own* maps than under each *other's*, in points. 0 = the map says "
+    "nothing about its network.",
+    gain="own-network gain",
+    meaning="Gain: predictions lost under a network's own maps minus those under others'. It is in points; a map that "
+    "is the same for all networks scores 0.",
+    zero="a map that does not depend on the network, such as Random's",
+    limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
+    "network scores high; damaged images are unlike the training images",
+    use="To judge whether a map explains its network; beside `roar`, which asks about the data",
+)
+OWN_NETWORK_LERF = replace(
+    OWN_NETWORK,
+    name="own-network-lerf",
+    order=Order.LERF,
+    title="Own-network LeRF gain",
+    tab="The rest, this network or another?",
+    question="Does the map show the features that this network, rather than another, can spare?",
+    method="score every explained network, not retrained, on images without the features that the map of each network "
+    "ranks last: does a network keep more of its predictions under its own map than under another network's",
+    dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
+    "features ranked last. Each dot: how many more predictions the networks *keep* under their *own* maps, in points. "
+    "0 = the map says nothing about its network.",
+    meaning="Gain: predictions kept under a network's own maps minus those under others'. Features that the maps rank "
+    "last are removed. It is in points; a map that is the same for all networks scores 0.",
+    limits="As `own-network`",
+    use="With `own-network`",
+)
+
+
+AUGMENTED = Protocol(
+    name="augmented",
+    order=Order.MORF,
+    retrain=ScoredNetwork.COMMON,
+    title="Augmented",
+    tab="More than Random?",
+    question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
+    method=f"{ON_COMMON} the gain of the row's own masks over Random's, most important features removed",
+    dot="Each dot: accuracy points that an estimator's mask costs beyond a random one, on one network used to damaged "
+    "images. 0 = Random.",
+    meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
+    "network, trained on other images' masks and tuned on each row's.",
+    limits="Smooth masks cost more than scattered masks, whatever they remove",
+    use="For many rows, or gains along the curve; with `matched`",
+)
+
+
+MATCHED = Protocol(
+    name="matched",
+    order=Order.MORF,
+    retrain=ScoredNetwork.COMMON,
+    against=MATCHED_IMAGE,
+    title="Matched gain",
+    tab="What can only a network know?",
+    question="Does the map know more about its image than |x - fill| shows?",
+    method=f"{ON_COMMON} how much more an image's own mask costs than a mask that follows another image's map and "
+    "changes the image as much",
+    dot="A mask removes the features that an estimator ranks first. Each dot: how many accuracy points more an image's "
+    "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
+    f"about this image beyond its contrast; {_ROUGHER}.",
+    gain="matched gain",
+    meaning="Gain: accuracy with a matched, rougher mask minus that with the image's own. Both are scored on one "
+    "network. The matched mask follows another image's map by the same row and changes the image as much: as many "
+    "features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, "
+    f"should have 0; {_ROUGHER}.",
+    zero="a map that ignores the image, such as Random's",
+    zeros=("random", "random-blurred", "centre", "deviation"),
+    limits="The true map scores 0 where features are in the same place in every image, or importance is a function of "
+    "|x - fill|; a smooth map that ignores the image keeps about a point",
+    use="To judge whether a map beats every control that sees at most the network's predicted class",
+)
+
+
+ROAR_EXCHANGED = Protocol(
+    name="roar-exchanged",
+    order=Order.MORF,
+    retrain=ScoredNetwork.EXCHANGED,
+    title="ROAR exchanged",
+    tab="ROAR, masks exchanged",
+    question="Does accuracy fall without the top-ranked features when training masks are swapped between images?",
+    method="train a new network on images with other images' removal masks, test it on each image's own",
+    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
+    "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
+    limits="Training and test differ: a mask hides evidence at test time alone; a network may learn that a class whose "
+    "evidence is hidden is likelier",
+    use="Where masks alone score high",
+)
+
+
+def _position(protocol: Protocol) -> tuple[bool, int, int, str]:
+    """Return where lists have a protocol: by the network that is scored, then by the end that goes first."""
+    networks, ends = list(ScoredNetwork), list(Order)
+    return bool(protocol.made_of), networks.index(protocol.retrain), ends.index(protocol.order), protocol.name
+
+
+_DECLARED = (
+    ROAR,
+    KAR,
+    DIFFROAR,
+    MASK_ONLY,
+    MORF,
+    LERF,
+    OWN_NETWORK,
+    OWN_NETWORK_LERF,
+    AUGMENTED,
+    MATCHED,
+    ROAR_EXCHANGED,
+)
+SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_position)}  # what a table can be of
+PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # those that are run

@@ -1,0 +1,248 @@
+"""Runs jobs on a Ray cluster, by actors that live as long as the command: each has a GPU, a part of one, or a core.
+
+Ray places the actors and tells when one is gone; this module hands them jobs and asks for new ones. What an actor
+opens stays open in its process, as in a worker of this machine: images, rankings, compiled networks. Nothing is sent
+but the jobs and what they return, so every machine has to see the store's folder under the same path.
+"""
+
+import logging
+import os
+import socket
+import time
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, NamedTuple
+
+import torch
+
+from roarbench.devices import COMPILING, SHARING, limit_compilers
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.jobs import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.logs import write_worker_log
+from roarbench.stopping import keep_signals
+from roarbench.text import fit_on_one_line
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to Ray's makers; read on import
+# on this machine alone: 15 is Ray's own choice, by which everything else on a busy machine comes before the workers
+os.environ.setdefault("RAY_worker_niceness", "0")
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError as error:
+    raise CallerError("--engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'") from error
+
+_LOOK = 10.0  # seconds between looks at how large the cluster is
+_log = logging.getLogger(__name__)
+
+
+def connect_to_ray(address: str, requested: int | None) -> int:
+    """Join a Ray cluster, or start one on this machine that ends with this process; how many workers it has at first.
+
+    The address is `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone,
+    which has room for all that are asked for. One for each GPU, or else for each core, if none are.
+
+    Raises:
+        CallerError: There is no such cluster, it is of another version, or it has neither a GPU nor a core.
+    """
+    own = {} if address else {"num_cpus": requested, "include_dashboard": False}
+    try:
+        host, _, port = address.rpartition(":")
+        if host and port.isdecimal():
+            socket.create_connection((host, int(port)), 5.0).close()  # Ray itself would try for two minutes
+        with keep_signals():
+            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
+        where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
+        ways = "write HOST:PORT of its head, auto on one of its machines, or leave --address out"
+        raise CallerError(f"cannot join {where} ({_reason(error)}); {ways}") from error
+    if not (requested or _room()):
+        raise CallerError("the Ray cluster has no GPU and no core yet; start a node of it first, or write --workers N")
+    return requested or _room()
+
+
+def _gpus() -> int:
+    return int(ray.cluster_resources().get("GPU", 0))
+
+
+def _room() -> int:
+    """Return how many workers have a GPU, or else a core, of their own."""
+    return _gpus() or int(ray.cluster_resources().get("CPU", 0))
+
+
+def _is_gone() -> bool:
+    """Return whether the cluster has given up this machine's node, without which nothing is ever heard of a job."""
+    own = ray.get_runtime_context().get_node_id()
+    return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
+
+
+class _Place(NamedTuple):
+    """Surroundings that an actor takes over from the process that asks for it."""
+
+    mark: Path  # a file in the store that exists as long as the engine
+    folder: Path  # the working directory, which relative paths start from
+    sharing: int  # how many workers share a GPU; 0 without GPUs
+    logs: Path | None  # folder where each worker writes a log; none writes one if None
+    compiling: str  # the mode by which they compile the networks that they train on a GPU; empty if they do not
+
+
+class _JobActor:
+    """Process for jobs, which Ray starts somewhere."""
+
+    def prepare(self, place: _Place) -> str:
+        """Make the process what a worker of one machine is; return why it cannot be one, or nothing."""
+        if not place.mark.exists():
+            node, store = ray.util.get_node_ip_address(), place.mark.parent
+            return f"node {node} does not see {store}; mount that folder there, under the same path"
+        if place.compiling:
+            os.environ[COMPILING] = place.compiling
+        if place.sharing:
+            os.environ[SHARING] = str(place.sharing)
+            limit_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
+        with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
+            os.chdir(place.folder)
+        if place.logs:
+            write_worker_log(place.logs)
+        torch.set_num_threads(1)
+        return ""
+
+    def do(self, job: Job) -> tuple[Any, Exception | None, float]:
+        """Do as `perform`."""
+        return perform_job(job)
+
+
+class _RayWorker(NamedTuple):
+    """An actor, with what befell it and those that it replaces: failed starts in a row, and jobs failed in a row."""
+
+    actor: Any
+    starts: int = 0
+    failed: frozenset[str] = frozenset()
+
+
+class RayEngine(AbstractContextManager["RayEngine"]):
+    """Workers on the cluster that this process has joined; `connect` comes first.
+
+    Use as a context manager: leaving it ends the workers, whatever they do.
+
+    Args:
+        workers: How many. On a cluster with fewer GPUs each has the same part of one; those that there is no room for
+            start when nodes join.
+        shared: The store's folder; a machine that does not see it gets no job.
+        follow: Whether to start more workers as the cluster grows, one for each GPU or core.
+        logs: Folder where each worker writes a log; none writes one if None.
+    """
+
+    def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
+        gpus = _gpus()
+        sharing = -(-workers // gpus) if gpus else 0
+        # Ray counts GPUs in ten-thousandths; a worker with a GPU takes no core away from others of its node
+        need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
+        self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
+        self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
+        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
+        self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
+        self._idle: list[_RayWorker] = []
+        self._starting: dict[Any, _RayWorker] = {}
+        self._busy: dict[Any, tuple[_RayWorker, Job]] = {}
+        for _ in range(workers):
+            self._start()
+
+    def __exit__(self, *_: object) -> None:
+        for worker in (*self._idle, *self._starting.values(), *(worker for worker, _ in self._busy.values())):
+            ray.kill(worker.actor)
+        self._mark.close()
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the cluster has now; 0 where the workers compute on cores."""
+        return _gpus() if self._place.sharing else 0
+
+    @property
+    def idle(self) -> int:
+        """Return how many workers wait for a job; one that Ray has no room for yet does not."""
+        return len(self._idle)
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker."""
+        worker = self._idle.pop()
+        self._busy[worker.actor.do.remote(job)] = (worker, job)
+
+    def stop(self, name: str) -> None:
+        """End a job under way; its outcome is that of a worker that was lost."""
+        for reference, (worker, job) in self._busy.items():
+            if job.name == name:
+                self._busy[reference] = (worker._replace(failed=frozenset()), job)  # which is no fault of the worker
+                ray.kill(worker.actor)
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first thing to happen.
+
+        Raises:
+            CallerError: No worker can start anywhere.
+            MachineError: There is no worker any more: each failed three jobs in a row. Or Ray has ended here.
+        """
+        self._grow()
+        awaited = [*self._starting, *self._busy]
+        if not (awaited or self._idle):
+            raise make_all_left_error(self._last)
+        ray.wait(awaited, num_returns=1, timeout=timeout)
+        happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
+        if not happened and _is_gone():
+            raise MachineError("Ray's process on this machine died; start Ray anew, then write the same command again")
+        for reference in self._starting.keys() & set(happened):
+            self._settle(reference)
+        return [self._collect(reference) for reference in happened if reference in self._busy]
+
+    def _grow(self) -> None:
+        """Ask for a worker on every GPU or core that has come to the cluster."""
+        if self._follow and time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            for _ in range(_room() - self._wanted):
+                self._wanted += 1
+                self._start()
+
+    def _start(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
+        actor = self._actors.remote()
+        self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
+
+    def _settle(self, reference: Any) -> None:
+        """Take a worker that is ready, or start another one in its place, up to `IN_A_ROW` times in a row."""
+        worker = self._starting.pop(reference)
+        try:
+            wrong = ray.get(reference)
+        except RayError as error:
+            wrong = f"a worker did not start: {_reason(error)}"
+        if not wrong:
+            self._idle.append(worker._replace(starts=0))
+            return
+        ray.kill(worker.actor)
+        if worker.starts + 1 < IN_A_ROW:
+            self._start(worker.starts + 1, worker.failed)
+        elif self._starting or self._busy or self._idle:
+            _log.warning("%s; going on with the others", wrong)
+        else:
+            raise CallerError(wrong)
+
+    def _collect(self, reference: Any) -> JobOutcome:
+        worker, job = self._busy.pop(reference)
+        try:
+            value, error, seconds = ray.get(reference)
+        except RayTaskError as told:  # the actor lives: the job could not be read there, or its value not be sent
+            value, error, seconds = None, RunError(_reason(told)), 0.0
+        except RayError as told:  # the actor is gone, or its node
+            value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
+            worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
+        if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
+            ray.kill(worker.actor)
+            failed, self._last = worker.failed | {job.name}, str(error)
+            if len(failed) < IN_A_ROW:
+                self._start(failed=failed)
+        else:
+            self._idle.append(worker._replace(failed=frozenset()))
+        return JobOutcome(job.name, value, error, seconds)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the last line of what Ray says, which names the cause; the lines before it are ids and call stacks."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return fit_on_one_line(lines[-1], 300)

@@ -1,0 +1,116 @@
+"""A suite's rows as charts: curves of accuracy, and bars of gains."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from roarbench.analysis.paper import read_published_curves
+from roarbench.enums import Order
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import KAR, ROAR
+from roarbench.report.figures import COLOURS, FONT_POINTS, INK, Axis, Chart
+from roarbench.report.figures import Curve as PanelCurve
+from roarbench.report.table import SuiteTable
+from roarbench.stats.board import Board, IntervalScope
+from roarbench.stats.bootstrap import Estimate
+from roarbench.text import MISSING
+
+_ROW, _MARGINS = 0.26, 0.75  # inches
+_FIRST, _FURTHER = 6.4, 2.4
+_ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
+
+
+def make_chart(table: SuiteTable, published: str = "") -> Chart:
+    """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis says what is kept.
+
+    The curves of a data set of Hooker et al. 2019 are laid over, for the rows that are shown.
+
+    Raises:
+        UnknownName: They did not use that data set.
+        CallerError: They asked another question than this board.
+    """
+    board = table.board
+    lerf = board.protocol.order is Order.LERF
+    # the point of the untouched images belongs to all
+    started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
+    return Chart(
+        title=f"{table.suite_results.title}: {board.protocol.title}",
+        caption=f"{table.caption}. {_bands(board)}",
+        axis=Axis.KEPT if lerf else Axis.REMOVED,
+        curves=tuple(_curve(row.estimator, board.curve(row)) for row in started),
+        published=_published(published, board) if published else (),
+        above_masks=_above_masks(table),
+        height=board.protocol.curve_axis,
+    )
+
+
+def _bands(board: Board) -> str:
+    if board.covers is IntervalScope.NOTHING:
+        return "One training per cell: no bands."
+    return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
+
+
+def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
+    """Return accuracies minus those of masks alone; none for a single level, which the table has and is no curve."""
+    if len(table.mask_levels) < 2:
+        return ()
+    shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
+    return tuple(_curve(name, table.above_masks[name]) for name in shown)
+
+
+def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
+    if board.protocol not in (ROAR, KAR):
+        axis = f"{board.protocol.name}, {board.protocol.curve_axis}"
+        seen = f"this plot is of {axis}"
+        raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
+    rows = {row.estimator for row in board.rows}
+    curves = read_published_curves(dataset, board.protocol.order)
+    points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
+    return tuple(_curve(name, points[name]) for name in curves if name in rows)
+
+
+def _curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
+    estimator = find_estimator(name)
+    value, low, high = (tuple(part) for part in zip(*points.values(), strict=True))
+    return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)
+
+
+def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
+    """Draw a panel for each label, with one bar for each of the same names from top to bottom.
+
+    Bars are blue above 0, orange below, grey where the interval holds 0. None is what was not run, an
+    estimate without a value what is missing.
+
+    Raises:
+        CallerError: There is no value at all.
+    """
+    if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
+        raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
+    rows = max(map(len, panels.values()))
+    size = (_FIRST + _FURTHER * (len(panels) - 1), _MARGINS + _ROW * rows)
+    figure = Figure(figsize=size, facecolor="white", layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for each, (label, gains) in zip(axes, panels.items(), strict=True):
+        _draw_panel(each, gains, label)
+    axes[0].set_ylim(rows - 0.4, -0.6)  # from top to bottom, clear of the axis below
+    return figure
+
+
+def _draw_panel(axes: Axes, gains: Mapping[str, Estimate | None], label: str) -> None:
+    for height, gain in enumerate(gains.values()):
+        value, low, high = gain or Estimate()
+        if not value:
+            word = "not run" if gain is None else MISSING if value is None else "0"
+            axes.text(0, height, f" {word}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
+            continue
+        start, end = (value, value) if low is None or high is None else (low, high)
+        colour = _ABOVE if start > 0 else _BELOW if end < 0 else _OPEN
+        axes.barh(height, value, color=colour, height=0.62)
+        axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
+    axes.set_yticks(range(len(gains)), list(gains), fontsize=FONT_POINTS)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_xlabel(label, fontsize=FONT_POINTS)
+    axes.tick_params(labelsize=FONT_POINTS, length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)

@@ -1,0 +1,128 @@
+"""Texts for published results: the comment on a pull request, and the summary of an import."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from roarbench.analysis.checks import Dropped
+from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
+from roarbench.errors import CallerError
+from roarbench.plan.planned_runs import Point, describe_run
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suites import find_suite
+from roarbench.report.combined_table import TwoQuestions, make_leading_table, render_both
+from roarbench.report.status import describe_dropped
+from roarbench.report.table_formats import render
+from roarbench.store.published_folder import INDEX, PublishedFile, add_file, check_folder, read_index
+from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.run_result import RunResult
+from roarbench.store.submissions import Origin, find_imported_rows, read_origins
+from roarbench.store.transfer import Conflict, ImportOutcome, export_results, import_results
+from roarbench.text import format_count, format_markdown_table
+
+_TOLD = 10  # conflicts that are told one by one
+
+
+def write_comment(folder: Path, before: Path | None = None) -> str:
+    """Return what a pull request to a folder of results is told, in Markdown: its new files and the boards with them.
+
+    All of the folder is checked; `before` is the same folder without the change.
+
+    Raises:
+        StoreError: The folder does not pass its checks, or rows that were published are gone or changed.
+    """
+    found = check_folder(folder, before)
+    known = {file.path for file in read_index(before)} if before else set()
+    new = {file: results for file, results in found.items() if file.path not in known}
+    if not new:
+        return "No file is new. All published rows are as they were.\n"
+    lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
+    parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
+    for suite in dict.fromkeys(file.suite for file in new):
+        parts += [f"### {suite} with them", _board(folder, suite, [file for file in found if file.suite == suite])]
+    return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
+
+
+def _names(results: list[RunResult]) -> str:
+    names = {result.run.cell.estimator for result in results} - {CLEAN}
+    return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
+
+
+def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
+    with TemporaryDirectory() as temporary, ResultsStore.open(find_default_url(Path(temporary))) as store:
+        for file in files:
+            import_results(store, folder / file.path)
+        results = load_from_open_store(store, find_suite(name), ResultsQuery(Path(temporary)))
+        table = make_leading_table(results)
+    if isinstance(table, TwoQuestions):
+        return render_both(table, "markdown", notes=True)
+    return render(table, "markdown", notes=True)
+
+
+class Prepared(NamedTuple):
+    """Describe a pull request to a folder of results."""
+
+    path: str  # of the new file, within the folder
+    keys: frozenset[str]  # runs that go into it
+    branch: str  # to put it on
+    text: str  # title and body
+
+
+def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
+    """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
+
+    Raises:
+        CallerError: The store has none of its runs, or the folder has all of them; or some were computed
+            elsewhere or without the sandbox. Rankings may be imported, the text says so.
+    """
+    found = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
+    rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
+    mine = [run for name in rows for run in found.by_estimator[name]]
+    if row not in found.by_estimator:
+        there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
+        made = f"there are: {there}; `roarbench run` makes more"
+        raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
+    files = check_folder(folder).items()  # each suite's are whole, also where suites share runs
+    published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
+    keys = frozenset(result.run.key for _, result in mine) - published
+    if not keys:
+        raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
+    told = read_origins(store.database, keys)
+    shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
+    if any(told[key] != Origin.VERIFIED for key in keys - shipped):
+        raise CallerError(f"{row} is not from this store alone: {found.doubts[row]}; publish what was run here")
+    stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
+    source = " Trained on rankings that were imported." if shipped else ""
+    text = f"Results: {row} in {found.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
+    path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
+    return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
+
+
+def write_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
+    """Write the file and its entry in the index, and check the folder again."""
+    path = folder / prepared.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    export_results(store, path, keys=prepared.keys)
+    add_file(folder, prepared.path, len(prepared.keys), about)
+    check_folder(folder)
+
+
+def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
+    """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place."""
+    conflicts = found.conflicts
+    more = len(conflicts) - _TOLD
+    return [
+        f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
+        f"{len(conflicts)} are stored already with other answers and were not taken",
+        *(f"other answers: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
+        *([f"other answers: {more} more"] if more > 0 else []),
+        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_dropped(rows)),
+    ]
+
+
+def _conflict(conflict: Conflict) -> str:
+    run, stored, found = conflict.stored.run, conflict.stored, conflict.found
+    counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
+    return f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing:,} differ (key {run.key[:8]})"

@@ -1,1 +1,0 @@
-"""Runs a submission, somebody's unknown code, where it can touch nothing (docs/submissions.md)."""

@@ -1,0 +1,317 @@
+"""Files of rankings: their identity, the provenance of their maps, parts, bit-planes and manifest.
+
+A file of bit-planes has a row per image, its planes one after the other in a column of fixed-size binary. The whole
+file is one batch, so a reader sees one array; `pyarrow` and Hugging Face `datasets` read it as it is.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from itertools import groupby, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.compute.bit_planes import Layout, find_removed_bits
+from roarbench.compute.ranking import TIE_RULE, TIE_SEED
+from roarbench.enums import Making, Order, Split, Unit
+from roarbench.errors import Hint, StoreError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.identity import Keyed, hash_value, make_record
+from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference
+from roarbench.plan.suite import SuiteSpec
+
+_COLUMN = "planes"
+FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
+MANIFEST = "manifest.json"
+_FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
+_AT_ONCE = 512  # images that are compared at once
+
+
+@dataclass(frozen=True)
+class RankingSpec(Keyed):
+    """Identity of rankings: all that fixes them.
+
+    A field added after a release gets a default and is left out of folders and files while it has that default.
+    """
+
+    data: str  # fingerprint of the decoded data set
+    reference: str  # fingerprint of the explained model; empty for controls
+    estimator: str  # fingerprint of the estimator and its parameters
+    name: str
+    unit: Unit
+    levels: tuple[float, ...]  # that can be read
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    splits: tuple[Split, ...] = tuple(Split)  # whose images are ranked
+    maps: Making = Making.FLOAT32  # how they were to be made; how they were is in the manifest, by file under `made`
+
+    @property
+    def estimator_record(self) -> Estimator:
+        """Return what ranks the features."""
+        return find_estimator(self.name)
+
+    @property
+    def layout(self) -> Layout:
+        """Return what the bit-planes hold."""
+        return Layout(self.shape, self.unit, self.levels)
+
+
+def describe_spec(spec: RankingSpec) -> dict[str, Any]:
+    """Return the spec and the rule for ties as JSON has them."""
+    identity: dict[str, Any] = json.loads(json.dumps(make_record(spec)))
+    return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
+
+
+def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
+    """Describe an Arrow file within itself, enough to read it without this package."""
+    layout = spec.layout
+    codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
+    return describe_spec(spec) | codes | {"split": split.value}
+
+
+def make_ranking_spec(
+    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
+) -> RankingSpec:
+    """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
+
+    `data` is the fingerprint of the images, `shape` that of one. The suite's estimators need not hold this one;
+    `number` says which of its references is explained.
+    """
+    return RankingSpec(
+        data=data,
+        reference=make_reference(suite, data, number).key if estimator.hangs_on_network else "",
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=list_stored_levels(suite),
+        shape=shape,
+        splits=list_control_splits(suite)
+        if estimator.id in suite.controls
+        else list_ranked_splits(suite, estimator, number),
+        maps=suite.maps if estimator.shared else Making.FLOAT32,
+    )
+
+
+class ExplainedBatches(NamedTuple):
+    """Consecutive images with how they were explained."""
+
+    images: int
+    at_once: int  # in batches of how many; 0 where it was not noted
+    precision: str  # what the network computed with, and `-stem` where it was divided; empty where it was not noted
+    device: str = ""  # `cpu`, or what the GPU is called; empty where it was not noted
+
+
+class MapProvenance(NamedTuple):
+    """Record of how the maps behind some stored bit-planes were computed."""
+
+    seconds: float  # processor time spent on them
+    weights: str = ""  # checksum of the explained model's weights; empty for controls
+    batches: Sequence[ExplainedBatches] = ()  # all the images in order, how they were explained; empty if not noted
+    # How many of the noisy copies of each image the model puts into the class that it predicts for the image itself;
+    # empty for maps without noisy copies, and where it was not noted.
+    kept: Sequence[int] = ()
+    ties: Sequence[float] = ()  # share of each map's features that have its commonest value; empty if not noted
+
+
+def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+    """Join neighbours that were made alike."""
+    return [
+        ExplainedBatches(sum(part.images for part in alike), *how)
+        for how, alike in groupby(parts, lambda part: part[1:])
+    ]
+
+
+def drop_first_images(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
+    """Leave out the first so many images."""
+    for part in parts:
+        gone = min(first, part.images)
+        first -= gone
+        if gone < part.images:
+            yield part._replace(images=part.images - gone)
+
+
+def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
+    """Return whether one of the ranges holds all of `start` … `stop - 1`."""
+    return any(part.start <= start and stop <= part.stop for part in done)
+
+
+class RankedRange(NamedTuple):
+    """The bit-planes of the images `start` … `stop - 1`."""
+
+    start: int
+    stop: int
+    path: Path
+
+
+def list_parts(folder: Path, split: Split) -> list[RankedRange]:
+    """List what there is of a split, by the first image; of those that begin together the longest first."""
+    found = []
+    for path in folder.glob(f"{split}-*-*.arrow"):
+        start, stop = (int(number) for number in path.stem.split("-")[1:])
+        found.append(RankedRange(start, stop, path))
+    return sorted(found, key=lambda part: (part.start, -part.stop))
+
+
+def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
+    """Choose parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
+
+    Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.
+    """
+    chain, done = [], 0
+    for part in list_parts(folder, split):
+        if part.start <= done < part.stop <= count:
+            chain.append((part, done))
+            done = part.stop
+    if done < count:
+        raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
+    return chain
+
+
+def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
+    kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kinds))
+        raise StoreError(
+            f"{parts} has maps by {names}, expected one kind of device; {suggest_remedy(parts)} on one kind"
+        )
+
+
+def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
+    """Return the checksum of the explained model that all parts are of; empty where one does not say."""
+    checksums = {about.get("weights", "") for about in told}
+    if len(checksums - {""}) > 1:
+        raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
+    return checksums.pop() if len(checksums) == 1 else ""
+
+
+def suggest_remedy(path: Path) -> str:
+    """Return what to do about a folder or file that is damaged, or not what it should be."""
+    return f"delete {path} and run again"
+
+
+class PlanesFile(NamedTuple):
+    """Content of an Arrow file of bit-planes."""
+
+    planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only, a view of the memory-mapped file
+    about: dict[str, Any]  # what was written with them
+
+
+def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
+    """Write bit-planes, uint8 (n, planes, width), and what they are, JSON values, as the file's metadata."""
+    import pyarrow as pa
+
+    count, *row = planes.shape
+    kind = pa.binary(row[0] * row[1])
+    metadata = {key: json.dumps(value) for key, value in {**about, "row": row}.items()}
+    schema = pa.schema([pa.field(_COLUMN, kind, nullable=False)], metadata=metadata)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(planes))]
+    column = pa.FixedSizeBinaryArray.from_buffers(kind, count, buffers)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([column], schema=schema))
+
+
+def read_planes(path: Path) -> PlanesFile:
+    """Open bit-planes where they lie, by their header alone; StoreError where there are none, or they are damaged."""
+    import pyarrow as pa  # takes .2 s, and a table needs no ranking
+
+    try:
+        with pa.memory_map(str(path)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        about = {key.decode(): json.loads(value) for key, value in batch.schema.metadata.items()}
+        shape = (batch.num_rows, *about.pop("row"))
+        flat = np.frombuffer(batch.column(_COLUMN).buffers()[1], np.uint8, int(np.prod(shape)))
+    except (OSError, pa.ArrowException, ValueError, KeyError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error}; delete it and run again") from error
+    return PlanesFile(flat.reshape(shape), about)
+
+
+def hash_contents(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the hash of the contents of these files, as a manifest has them."""
+    return hash_value({split: file["sha256"] for split, file in files.items()})
+
+
+def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return `Rankings.kept` from what a manifest says of its files."""
+    if not files or not all("kept" in file for file in files.values()):
+        return None
+    return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
+
+
+def compute_tie_share(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the mean share of a map's features that tie, from what a manifest says of its files; None if nothing."""
+    if not files or not all("ties" in file for file in files.values()):
+        return None
+    return float(sum(file["ties"] for file in files.values()) / sum(file["images"] for file in files.values()))
+
+
+def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
+    """Return the checksum of the rankings that a manifest describes: of their contents, or that of their siblings.
+
+    A manifest notes under `same_as` the checksum of rankings that were there before, for other splits or levels, and
+    that remove the same features: results on either rest on the same ranking.
+    """
+    return manifest.get("same_as") or hash_contents(manifest["files"])
+
+
+def read_manifest_checksum(manifest: Path) -> str:
+    """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
+    try:
+        return read_rankings_checksum(json.loads(manifest.read_text()))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return ""
+
+
+def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
+    """Return the manifest of a folder of finished rankings.
+
+    Raises:
+        StoreError: There is none, it is of a newer version, or it does not describe the files of these splits.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+        if manifest["format"] > FORMAT:
+            found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
+            raise StoreError(f"{found}; upgrade roarbench")
+        if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
+            raise StoreError(f"{path} does not describe its files; {suggest_remedy(folder)}")
+    except FileNotFoundError as error:
+        raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` makes them", "run")) from error
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error!r}; {suggest_remedy(folder)}") from error
+    return manifest
+
+
+def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
+    """Yield the specs of finished rankings beside a folder that differ from its own in splits and levels alone."""
+    for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: no sibling
+            found = json.loads(manifest.read_text())
+            splits = tuple(map(Split, found.get("splits", [*Split])))
+            other = replace(spec, splits=splits, levels=tuple(found["levels"]))
+            identity, names = describe_spec(other), {field.name for field in fields(other)}
+            if other != spec and all(found.get(name) == identity.get(name) for name in names | identity.keys()):
+                yield other
+
+
+def are_same_rankings(
+    planes: Mapping[Split, NDArray[np.uint8]],
+    layout: Layout,
+    others: Mapping[Split, NDArray[np.uint8]],
+    other_layout: Layout,
+) -> bool:
+    """Return whether two rankings of the same images remove the same features, as far as both can be read."""
+    levels = {*layout.levels} & {*other_layout.levels}
+    for split in planes.keys() & others.keys():
+        own, their = planes[split], others[split]
+        for start, t, order in product(range(0, len(own), _AT_ONCE), levels, Order):
+            rows = slice(start, start + _AT_ONCE)
+            removed = find_removed_bits(own[rows], t, order, layout)
+            if not np.array_equal(removed, find_removed_bits(their[rows], t, order, other_layout)):
+                return False
+    return True

@@ -1,0 +1,240 @@
+"""The maps of a submission: images in, bytes out, and a verdict that is reached outside, after all is dead."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.compute.networks import NetworkCost, count_network_cost
+from roarbench.enums import TEST_IDS
+from roarbench.errors import SandboxError
+from roarbench.estimators.engine import EXPLAINED
+from roarbench.identity import hash_value
+from roarbench.submissions.channel import create_answer, read_answer, write_request
+from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_fault
+from roarbench.submissions.launch import make_sandbox_command, make_trusted_command
+from roarbench.submissions.limits import FILES, Limits
+from roarbench.submissions.seccomp_filter import open_policy
+from roarbench.submissions.watch import SandboxExit, watch
+from roarbench.text import fit_on_one_line, list_some
+
+_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
+
+_SCRIPT = "inside.py"
+_AT_ONCE, _ACTIVATIONS = 64, 2**29  # images in a call, and bytes of what the layers put out for them, at most
+GIB = 2**30
+
+
+class Network(NamedTuple):
+    """Facts by which the explained model is built again inside, see `compute.networks`."""
+
+    name: str
+    classes: int
+    channels: int
+    size: int
+    source: str = ""
+
+
+@cache
+def count_image_cost(network: Network) -> NetworkCost:
+    """Return what one image costs."""
+    return count_network_cost(*network)
+
+
+def count_images_per_call(network: Network) -> int:
+    """Return how many images one call gets: what fits into its memory; always the same for one network."""
+    return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
+
+
+class Part(NamedTuple):
+    """Some images and the model that is explained for them."""
+
+    model: nn.Module  # its weights are sent
+    images: Tensor  # float32 (n, c, h, w), normalised
+    targets: Tensor  # int64 (n,), the classes to explain
+    ids: Tensor  # int64 (n,), the images' numbers, of test images from `TEST_IDS` on; only the seed of each is sent
+    batch: int  # images explained at once, as long as no chance is drawn
+
+
+class Task(NamedTuple):
+    """Task that a submission is given."""
+
+    source: bytes
+    network: Network  # of all models
+    parts: tuple[Part, ...]  # explained one after the other
+    device: str = "cpu"  # where, `cpu` or `cuda`
+
+
+class SandboxAnswer(NamedTuple):
+    """Answer of a sandbox."""
+
+    maps: tuple[Tensor, ...]  # of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault
+    fault: Fault | None  # what the submission did wrong
+    drew: bool  # it said that it drew from the generator
+    seconds: float  # processor time that it said its calls took
+    memory: tuple[float, ...]  # the most bytes that its process said it had had, after each part
+    death: SandboxExit
+
+
+def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
+    """Run a submission in a fresh sandbox; without any if it is trusted: code that the owner of this machine has read.
+
+    Raises:
+        SandboxError: The sandbox did not start; the submission is not to blame.
+    """
+    with ExitStack() as stack:
+        request = _request(task, limits)
+        stack.callback(os.close, request)
+        answer = create_answer(sum(part.images.numel() for part in task.parts))
+        stack.callback(os.close, answer)
+        read, write = os.pipe()
+        stack.callback(os.close, read)
+        death = _run(task.device, [request, answer, write], read, limits, trust)
+        header, numbers = read_answer(answer)
+    if not death.started:
+        output = fit_on_one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+        raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
+    return _judge(task, limits, death, header, numbers)
+
+
+def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
+    """Start the program that is inside, with the descriptors of request, answer and a pipe, and see it die."""
+    arguments = [str(descriptor) for descriptor in descriptors]
+    try:
+        if trust:
+            return watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
+        gpu = device == "cuda"
+        with open_policy(gpu) as rules:
+            command = make_sandbox_command(_SCRIPT, arguments, rules, gpu)
+            return watch(command, [*descriptors, rules], read, limits)
+    finally:
+        os.close(descriptors[-1])
+
+
+def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
+    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
+    hashes = (hash_value({"submission's generator": number}) for number in ids)
+    return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
+
+
+def _request(task: Task, limits: Limits) -> int:
+    batches = [part.batch for part in task.parts]
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the environment inside is empty
+    about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
+    about |= {"cpu": limits.cpu, "memory": limits.memory}
+    arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
+    for i, part in enumerate(task.parts):
+        arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
+        arrays[f"{i}.seeds"] = derive_image_seeds(part.ids.tolist())
+        weights = part.model.state_dict().items()
+        arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
+    return write_request(about, arrays)
+
+
+def _judge(
+    task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
+) -> SandboxAnswer:
+    found = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
+    maps: tuple[Tensor, ...] = ()
+    if found is None and header is not None:
+        maps = tuple(_maps(task, header, numbers))
+        found = _wrong(task.parts, maps)
+    claims = header or {}
+    memory = claims.get("memory")
+    peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
+    return SandboxAnswer(
+        maps=maps if found is None else (),
+        fault=found,
+        drew=bool(claims.get("drew")),
+        seconds=_number(claims.get("seconds")),
+        memory=tuple(map(_number, peaks)),
+        death=death,
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
+
+
+_UNREADABLE = make_fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
+
+
+def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
+    """Return the fault of a submission that went over a limit."""
+    words = {
+        SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor and had not ended; be faster",
+        SubmissionFault.CLOCK: f"had not ended after {death.wall:.0f} s by the clock, {death.cpu:.0f} s of processor; "
+        "wait for nothing, or try again when this machine is less busy",
+        SubmissionFault.MEMORY: f"took {death.peak / GIB:.1f} GiB of memory, allowed are {limits.memory / GIB:g}; "
+        "explain less at once",
+        SubmissionFault.FILES: f"made more than {FILES:,} files in /tmp; keep fewer",
+        SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
+    }
+    if death.stopped is not None:
+        return make_fault(death.stopped, words[death.stopped])
+    if death.code == 128 + signal.SIGXCPU:
+        return make_fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
+    return None
+
+
+def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
+    """Return a fault that was found inside; the program there can accuse, it cannot acquit."""
+    if header is None:
+        return _UNREADABLE
+    kind = header.get("fault")
+    if kind is None:
+        return None
+    if kind not in list(SubmissionFault):
+        return _UNREADABLE
+    return make_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+
+
+def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
+    """Return the fault of one that ended its process, by its own wish or for lack of something."""
+    if death.code == 0 and header:
+        return None
+    how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
+    how += " (its own, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
+    return make_fault(
+        SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit"
+    )
+
+
+def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
+    """Return the map of each part, if what lies there can be one; none otherwise."""
+    dims, first = header.get("dims"), 0
+    if not isinstance(dims, int) or dims not in (3, 4):
+        return
+    for part in task.parts:
+        n, c, h, w = part.images.shape
+        shape = (n, c, h, w) if dims == 4 else (n, h, w)
+        count = prod(shape)
+        yield torch.from_numpy(np.array(numbers[first : first + count], np.float32).reshape(shape))
+        first += count
+
+
+def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
+    if not maps:
+        return _UNREADABLE
+    finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
+    numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
+    if bad := sorted(set(numbers[~finite].tolist())):
+        seen = (
+            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}) "
+            "have values that are NaN or infinite"
+        )
+        return make_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
+    return None
+
+
+def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
+    """Return how many images of this shape (channels, height, width) one sandbox explains: whole batches."""
+    return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

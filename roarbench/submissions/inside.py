@@ -1,0 +1,246 @@
+"""The program inside the sandbox: builds the model, runs the submission, writes its map into the answer.
+
+What it says about the submission is worth as much as the submission is honest, for both share one process. So it only
+ever accuses: it can end with a fault, and whether the map is accepted is decided outside, from the map's bytes.
+"""
+
+import os
+import resource
+import sys
+
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+os.environ |= {"HOME": "/tmp", "USER": "sandbox", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+import builtins  # noqa: E402 (where modules are found is only known now)
+import linecache  # noqa: E402
+import time  # noqa: E402
+import traceback  # noqa: E402
+import types  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
+from contextlib import contextmanager  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, NamedTuple  # noqa: E402
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+from roarbench.compute.networks import build_network  # noqa: E402
+from roarbench.submissions import channel, limits  # noqa: E402
+from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of  # noqa: E402
+
+_FILE = "submission.py"  # what tracebacks call it
+
+
+class _Accusation(Exception):
+    """A fault: its kind, what was seen, and where."""
+
+    def __init__(self, kind: str, words: str, trace: str = "") -> None:
+        super().__init__(words)
+        self.kind, self.words, self.trace = kind, words, trace
+
+
+class _ReceivedPart(NamedTuple):
+    """Some images that the request asks about."""
+
+    model: nn.Module  # the network to explain, in eval mode
+    images: Tensor  # float32 (n, c, h, w), normalised
+    targets: Tensor  # int64 (n,)
+    seeds: list[int]  # n of them, of each image's generator
+    batch: int  # images explained at once
+    device: str  # where, `cpu` or `cuda`; what is kept here is on the processor, but for the model
+
+
+def main(request: int, answer: int, started: int) -> None:
+    """Do what a request asks for; the pipe `started` is told when the submission's code begins."""
+    about, arrays = channel.read_request(request)
+    os.close(request)
+    torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True  # as for all maps
+    torch.seed()  # chance that does not come from the generator shall differ from sandbox to sandbox
+    source = arrays.pop("source").tobytes()
+    if about["gpus"] is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
+    parts = [_part(i, about, arrays) for i in range(len(about["batches"]))]
+    _limit(about["cpu"], about["memory"], os.fstat(answer).st_size)
+    os.write(started, b".")
+    os.close(started)
+    header: dict[str, Any] = {"fault": None}
+    try:
+        estimate = _load(source)
+        header |= _explain(estimate, parts, answer)
+    except _Accusation as found:
+        header = {"fault": found.kind, "words": found.words, "trace": found.trace}
+    channel.write_header(answer, _short(header))
+    os._exit(0)  # nothing that it left for its end is run
+
+
+def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
+    """Return one part of a request: its arrays' names begin with its number."""
+    start = f"{number}."
+    tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
+    images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
+    model = build_network(**about["network"], generator=torch.Generator().manual_seed(0))
+    model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
+    device = about["device"]
+    return _ReceivedPart(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
+
+
+def _limit(cpu: float, memory: int, answer: int) -> None:
+    """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
+    if (score := Path("/proc/self/oom_score_adj")).exists():  # on Linux
+        score.write_text("1000")  # where this machine lacks memory, this is what has to end
+    for kind, value in (
+        (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_FSIZE, max(limits.SCRATCH, answer)),
+        (resource.RLIMIT_NPROC, limits.PROCESSES),
+        (resource.RLIMIT_NOFILE, limits.OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        most = resource.getrlimit(kind)[1]
+        least = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(kind, (least, least))
+
+
+def _short(header: dict[str, Any]) -> dict[str, Any]:
+    return {name: value[:8000] if isinstance(value, str) else value for name, value in header.items()}
+
+
+def _load(source: bytes) -> Estimate:
+    """Run the file as a module, and find what it is."""
+    text = source.decode("utf-8-sig")  # as it was read outside, whatever encoding its first lines may name
+    linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
+    module = types.ModuleType("submission")
+    module.__file__ = _FILE
+    sys.modules["submission"] = module
+    with _report_faults("import", "raised while it was imported"):
+        builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
+    try:
+        return estimate_of(module)
+    except NoEstimate as error:
+        raise _Accusation("signature", str(error)) from None
+
+
+def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
+    """Explain all images of all parts, batch by batch, and write the maps one after the other."""
+    start, memory = time.process_time(), []
+    written, dims, any_drew = 0, 0, False
+    for part in parts:
+        for importance, drew in _maps(estimate, part):
+            if dims not in (0, importance.ndim):
+                raise _Accusation("output-shape", f"the map has {importance.ndim} dimensions here and {dims} before")
+            dims, any_drew = importance.ndim, any_drew or drew
+            channel.write_map(answer, written, importance.numpy())
+            written += importance.numel()
+        memory.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # the most that this process has had
+    seconds = time.process_time() - start
+    return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
+
+
+def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
+    """Return the checked maps of a part, and whether chance was drawn for them.
+
+    An image's generator has a seed of its own. As long as the submission draws nothing from it, images are explained in
+    batches; from the first draw on one at a time, so that no map depends on the other images of its batch.
+    """
+    kept, alone = _State.of(part.model), False
+    for first in range(0, len(part.seeds), part.batch):
+        stop = min(first + part.batch, len(part.seeds))
+        if not alone:
+            importance, alone = _call(estimate, part, kept, slice(first, stop))
+            if not alone or stop - first == 1:
+                yield importance, alone
+                continue
+        for i in range(first, stop):
+            yield _call(estimate, part, kept, slice(i, i + 1))[0], True
+
+
+def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
+    """Call the submission once and return its map, checked, and whether it drew from the generator."""
+    images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
+    generator = torch.Generator().manual_seed(part.seeds[rows.start])
+    before = generator.get_state()
+    with _report_faults("raised", "raised"):
+        importance = estimate(part.model, images, targets, generator)
+    if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
+        raise _Accusation("changed-inputs", "estimate changed its images or targets in place; write on a .clone()")
+    kept.compare(part.model)
+    part.model.zero_grad(set_to_none=True)
+    return _check_importance(importance, images), not torch.equal(before, generator.get_state())
+
+
+def _check_importance(importance: Any, images: Tensor) -> Tensor:
+    if type(importance) is not torch.Tensor:
+        seen = type(importance).__name__
+        raise _Accusation("output-type", f"estimate returned {seen}, expected a torch.Tensor; see torch.from_numpy")
+    if importance.dtype != torch.float32:
+        raise _Accusation("output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()")
+    n, c, h, w = images.shape
+    if importance.shape == (n, 1, h, w) and c > 1:  # one number per pixel with a channel that stays, as captum's are
+        importance = importance[:, 0]
+    if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
+        wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
+        raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
+    if importance.layout != torch.strided or importance.device != images.device:
+        raise _Accusation("output-type", f"the map is {importance.layout} on {importance.device}, expected a dense one")
+    plain: Tensor = importance.detach().cpu().contiguous()
+    return plain
+
+
+class _State(NamedTuple):
+    """Parts of a model that must not change."""
+
+    tensors: dict[str, Tensor]
+    modules: list[tuple[type, bool, int]]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "_State":
+        return cls({name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._look(model))
+
+    @staticmethod
+    def _look(model: nn.Module) -> list[tuple[type, bool, int]]:
+        """Return each module's type, mode and number of hooks."""
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return [
+            (type(module), module.training, sum(len(getattr(module, name)) for name in hooks))
+            for module in model.modules()
+        ]
+
+    def compare(self, model: nn.Module) -> None:
+        now = model.state_dict()
+        same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
+        if not same or self._look(model) != self.modules:
+            words = "estimate changed the model (weights, mode, hooks or modules); write on copy.deepcopy(model)"
+            raise _Accusation("changed-model", words)
+
+
+@contextmanager
+def _report_faults(kind: str, verb: str) -> Iterator[None]:
+    """Turn whatever the submission raises into a fault."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, MemoryError):
+            traceback.clear_frames(error.__traceback__)  # what it had taken is needed to tell of it
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
+        where = f" (line {frames[-1].lineno})" if frames else ""
+        seen = _describe(error)
+        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # the second is a GPU's
+        if memory or "not enough memory" in seen or "can't allocate memory" in seen:
+            raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
+        text = "".join(traceback.format_list(frames)) + seen
+        raise _Accusation(kind, f"{verb} {seen}{where}", text) from None
+
+
+def _describe(error: BaseException) -> str:
+    """Return an exception's name and message, on one line and short."""
+    try:
+        words = " ".join(str(error).split())
+    except BaseException:  # its __str__ is the submission's code, too
+        words = "(no message)"
+    name = type(error).__name__
+    return f"{name}: {words[:90]}" if words else name
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[2:5]))

@@ -1,0 +1,117 @@
+"""The command that starts a sandbox, for an ordinary user and for root. Nothing here imports torch.
+
+An ordinary user gets a new user namespace. Root gets none: in a container root may not make one, and root of a user
+namespace is still root. Bubblewrap makes the binds as root, which also reaches a Python under a home that only root can
+read, and `setpriv` becomes a user of its own, without capabilities or a way to new ones, before Python starts.
+"""
+
+import os
+import secrets
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+from roarbench.submissions.limits import SCRATCH
+
+_PACKAGE = Path(__file__).parents[1]
+HARNESS = Path("/harness")  # where roarbench's own few files lie inside
+_NETWORKS = ("__init__", "external_networks", "network_table", "networks", "torchvision_networks")
+_INSIDE = ("__init__", "canary", "channel", "entry_points", "inside", "limits")
+_OWN = (  # files of roarbench that the program inside needs
+    *("__init__.py", "errors.py", "stopping.py"),
+    *(f"compute/{name}.py" for name in _NETWORKS),
+    *(f"submissions/{name}.py" for name in _INSIDE),
+)
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
+_PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
+_DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")  # shared mappings of /dev/zero are memory without a limit
+_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # packages' own images and tables
+_DEBIAN = "/usr/lib/python3/dist-packages"
+# far above the users of a machine; one for each sandbox, so that none counts another's processes
+_FIRST_UID = 0x60000000
+
+
+def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
+    """Return the command that runs a script of this folder inside; `policy` describes the seccomp filter."""
+    root = os.geteuid() == 0
+    inside = [*_drop(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
+    namespaces = _ROOT if root else _USER
+    return ["bwrap", *namespaces, "--seccomp", str(policy), *_files(root, gpu), "--chdir", "/tmp", *inside, *arguments]
+
+
+_COMMON = ("--die-with-parent", "--new-session", "--hostname", "sandbox")
+_USER = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", *_COMMON)
+_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *_COMMON)
+
+
+def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
+    """Return the command that runs a script without any sandbox."""
+    return [*build_python_command(_PACKAGE.parent, script), *arguments]
+
+
+def build_python_command(root: Path, script: str) -> list[str]:
+    """Return a call of Python without the environment's and the user's settings; `script` sees only these paths."""
+    paths = os.pathsep.join([str(root), *list_package_folders()])
+    return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
+
+
+def list_package_folders() -> list[str]:
+    """Return the folders of the installed packages: of a virtual environment, of what it builds on, of the user."""
+    own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
+    return [path for path in found if Path(path).is_dir()]
+
+
+def _executable() -> str:
+    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+def _drop() -> list[str]:
+    user = str(_FIRST_UID + secrets.randbelow(2**24))
+    identity = ["--reuid", user, "--regid", user, "--clear-groups"]
+    return ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+
+
+def _files(root: bool, gpu: bool) -> list[str]:
+    """Build the tree inside: read-only but for /tmp, which is private and small."""
+    libraries = _standard_library()
+    same = [_executable(), *libraries, *_libpython(), *list_package_folders()]
+    same += ["/usr/bin/setpriv"] if root else []
+    binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
+    own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
+    arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
+    devices = (*_DEVICES, *(("/dev/zero", *_gpus()) if gpu else ()))
+    for parent in _parents([*binds.values(), *own.values(), *devices]):
+        arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap's own are for their owner alone
+    for path, place in (binds | own).items():
+        link = Path(path).is_symlink() and path in _SYSTEM
+        arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]
+    for device in devices:
+        arguments += ["--dev-bind", device, device]
+    installed = dict.fromkeys([*list_package_folders(), *(f"{folder}/site-packages" for folder in libraries), _DEBIAN])
+    for hidden in (f"{folder}/{name}" for folder in installed for name in _LABELLED):
+        arguments += ["--tmpfs", hidden, "--remount-ro", hidden] if Path(hidden).is_dir() else []
+    return [*arguments, "--remount-ro", "/"]
+
+
+def _gpus() -> list[str]:
+    return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
+
+
+def _parents(places: list[str]) -> list[str]:
+    """Return the folders above these places that have to be made, outer ones first."""
+    found = {str(parent) for place in places for parent in Path(place).parents}
+    return sorted(found - {"/", "/tmp", "/proc"})
+
+
+def _standard_library() -> list[str]:
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    return [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
+
+
+def _libpython() -> list[str]:
+    """Return Python's shared library, where it has one."""
+    folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
+    return [f"{folder}/{name}"] if folder and name and ".so" in name else []

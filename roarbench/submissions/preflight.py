@@ -1,0 +1,86 @@
+"""Decides whether a sandbox holds on this machine, by canaries that it must not reach. Nothing here imports torch."""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+from roarbench.errors import SandboxError
+from roarbench.submissions.faults import HarnessFault
+from roarbench.submissions.launch import make_sandbox_command
+from roarbench.submissions.limits import Limits
+from roarbench.submissions.watch import SandboxExit, watch
+from roarbench.text import fit_on_one_line
+
+_INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
+_LIMITS = Limits(cpu=10, wall=30)
+
+
+@cache
+def check_sandbox() -> None:
+    """Start a sandbox with a program that looks for a file, sockets, a process and a variable of this machine.
+
+    Raises:
+        SandboxError: It does not start, or something was found; the message says how to install it.
+    """
+    if os.name != "posix" or sys.platform != "linux":
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without it")
+    programs = ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
+    try:
+        from roarbench.submissions.seccomp_filter import build_filter
+
+        build_filter()
+    except (ImportError, RuntimeError, OSError) as error:  # no libseccomp, or one without a name of the list
+        seen = fit_on_one_line(str(error))[:60]
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
+    reached = _found(_send_canary())
+    if reached:
+        raise SandboxError(f"{HarnessFault.LEAK}: inside the sandbox there is {', '.join(reached)}; {_INSTALL}")
+
+
+def _send_canary() -> SandboxExit:
+    """Put out what must not be reached, and let a program look for it inside."""
+    from roarbench.submissions.seccomp_filter import open_policy  # imports libseccomp, which may be missing
+
+    value = secrets.token_hex(16)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "canary").write_text(value)
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(folder / "socket"))
+        unix.listen()
+        process = subprocess.Popen([sys.executable, "-I", "-c", "input()", value], stdin=subprocess.PIPE)
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        os.environ["ROARBENCH_CANARY"] = value
+        stack.callback(os.environ.pop, "ROARBENCH_CANARY")
+        places = [str(folder / "canary"), str(tcp.getsockname()[1]), str(folder / "socket")]
+        namespaces = {name: Path(f"/proc/self/ns/{name}").stat().st_ino for name in ("ipc", "mnt", "net", "pid", "uts")}
+        arguments = [*places, str(process.pid), "ROARBENCH_CANARY", value, json.dumps(namespaces)]
+        pipe = os.pipe()
+        for end in pipe:
+            stack.callback(os.close, end)
+        rules = stack.enter_context(open_policy())
+        return watch(make_sandbox_command("canary.py", arguments, rules), [rules], pipe[0], _LIMITS)
+
+
+def _found(death: SandboxExit) -> list[str]:
+    """Return what the program could reach."""
+    text = death.output.decode(errors="replace")
+    try:
+        reached: list[str] = json.loads(text)
+    except ValueError:
+        output = fit_on_one_line(text)[:90] or f"exit status {death.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({output}); {_INSTALL}") from None
+    return reached

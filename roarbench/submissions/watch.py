@@ -1,0 +1,291 @@
+"""Starts a sandbox, watches all its processes together in a control group, and ends it. No torch.
+
+The kernel itself then holds all processes of the sandbox together to their memory, what it needs for them included, and
+counts their processor time; the watchdog would see both a moment later, or not at all.
+"""
+
+import os
+import secrets
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.submissions.faults import SubmissionFault
+from roarbench.submissions.limits import FILES, OUTPUT, PROCESSES, Limits
+
+_MOUNT = Path("/sys/fs/cgroup")
+_NEEDED = {"memory", "pids"}
+_OWN_PROCESSES = 8  # bubblewrap's beside the submission's
+_OLD = 60.0  # seconds after which a group that nobody is in was left by a process that was killed
+_START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do
+_LOOK = 0.05  # seconds between two looks: at 10 GB/s of memory, half a gigabyte
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class ControlGroup(NamedTuple):
+    """Group that a sandbox runs in."""
+
+    folder: Path
+
+    def joining(self) -> list[str]:
+        """Return the beginning of a command, which joins the group before the rest is run."""
+        return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
+
+    @property
+    def cpu(self) -> float:
+        """Return the processor seconds of all processes that were ever in it."""
+        return self._number("cpu.stat", "usage_usec") / 1e6
+
+    @property
+    def overflowed(self) -> bool:
+        """Return whether the kernel killed it for want of memory within its limit."""
+        return self._number("memory.events", "oom_kill") > 0
+
+    def _number(self, file: str, name: str) -> int:
+        with suppress(OSError):
+            lines = map(str.split, (self.folder / file).read_text().splitlines())
+            return next((int(value) for key, value in lines if key == name), 0)
+        return 0
+
+
+@contextmanager
+def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
+    """Yield a new group that ends with the block; None where none can be had."""
+    parent = find_parent_group()
+    with _group_in(parent, memory) if parent else nullcontext() as group:
+        yield group
+
+
+@cache
+def find_parent_group() -> Path | None:
+    """Return the group, of those around this process from the inside out, where another one can be made and joined."""
+    with suppress(OSError):
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+        inner = _MOUNT / own if own is not None else None
+        for folder in (inner, *inner.parents) if inner else ():
+            if not folder.is_relative_to(_MOUNT):
+                break
+            if _serves(folder):
+                return folder
+    return None
+
+
+def _serves(parent: Path) -> bool:
+    try:
+        if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
+            return False
+        for left in parent.glob("roarbench-*"):
+            if time.time() - left.stat().st_mtime > _OLD:
+                with suppress(OSError):  # somebody is in it
+                    left.rmdir()
+        with _group_in(parent, 2**26) as group:
+            return subprocess.run([*group.joining(), "/bin/true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
+    group = ControlGroup(parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}")
+    group.folder.mkdir()
+    limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
+    limits["memory.swap.max"] = 0
+    for path, value in ((group.folder / file, value) for file, value in limits.items()):
+        if path.exists():  # not every kernel swaps
+            path.write_text(str(value))
+    try:
+        yield group
+    finally:
+        for _ in range(100):  # the kernel takes a moment to forget processes that are dead
+            with suppress(OSError):
+                group.folder.rmdir()
+                break
+            time.sleep(0.01)
+
+
+class SandboxExit(NamedTuple):
+    """End of a sandbox. None of its processes is alive any more."""
+
+    started: bool  # the submission's code was reached
+    stopped: SubmissionFault | None  # which limit it went over; None if it ended by itself
+    code: int  # exit status; of a signal 128 and its number
+    output: bytes
+    cpu: float  # processor seconds seen
+    wall: float  # seconds
+    peak: int  # most bytes of memory seen
+
+
+def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
+    """Run bubblewrap or Python with an empty environment, and these open files, until it ends or goes over a limit.
+
+    A byte comes through the pipe `started` when the submission's own code begins.
+    """
+    begin = time.monotonic()
+    with make_control_group(limits.memory) as group:
+        process = subprocess.Popen(
+            [*(group.joining() if group else ()), *command],
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+        assert process.stdout is not None  # a pipe was asked for
+        with process.stdout as pipe:
+            os.set_blocking(pipe.fileno(), False)
+            return _Watchdog(process, group, pipe.fileno(), started, limits, begin).until_dead()
+
+
+@dataclass
+class _Watchdog:
+    process: "subprocess.Popen[bytes]"
+    group: ControlGroup | None
+    pipe: int  # what its processes print
+    started: int  # told when the submission's code begins
+    limits: Limits
+    begin: float
+    output: bytearray = field(default_factory=bytearray)
+    told: bool = False
+    open: bool = True  # somebody may still print
+    cpu: float = 0.0
+    peak: int = 0
+    begun: tuple[float, float] | None = None  # processor time and moment when the submission's code began
+    first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
+    first_process: int = 0
+
+    def until_dead(self) -> SandboxExit:
+        stopped: SubmissionFault | None = None
+        try:
+            while self.process.poll() is None and stopped is None:
+                select.select([self.pipe] if self.open else [], [], [], _LOOK)
+                stopped = self._over()
+        finally:
+            self._kill()
+        self._read()
+        if stopped is None and self.group and self.group.overflowed:
+            stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
+        stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > OUTPUT else None)
+        code = self.process.returncode
+        return SandboxExit(
+            started=self._has_started(),
+            stopped=stopped,
+            code=128 - code if code < 0 else code,
+            output=bytes(self.output[:OUTPUT]),
+            cpu=self.cpu,
+            wall=time.monotonic() - self.begin,
+            peak=self.peak,
+        )
+
+    def _over(self) -> SubmissionFault | None:
+        """Return which limit was exceeded."""
+        self._read()
+        self._find_first()
+        cpu, memory = _use(self.process.pid)
+        cpu = self.group.cpu if self.group else cpu
+        if memory > self.limits.memory:  # processes that share what they forked from were counted several times
+            memory = sum(map(_share, _family(self.process.pid)))
+        self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
+        if memory > self.limits.memory:
+            return SubmissionFault.MEMORY
+        if len(self.output) > OUTPUT:
+            return SubmissionFault.PRINTED
+        if self._scratch_files() > FILES:
+            return SubmissionFault.FILES
+        now = time.monotonic()
+        if not self._has_started():
+            return SubmissionFault.TIME if now - self.begin > _START else None
+        self.begun = self.begun or (cpu, now)
+        cpu_before, moment = self.begun
+        if cpu - cpu_before > self.limits.cpu:
+            return SubmissionFault.TIME
+        return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
+
+    def _scratch_files(self) -> int:
+        """Return how many files the sandbox's /tmp has; 0 where it has none of its own."""
+        with suppress(OSError):
+            inside = Path(f"/proc/{self.first_process}/root/tmp")
+            if inside.stat().st_dev != Path("/tmp").stat().st_dev:
+                found = os.statvfs(inside)
+                return found.f_files - found.f_ffree
+        return 0
+
+    def _has_started(self) -> bool:
+        """Return whether the submission's code was reached; what was told once cannot be taken back."""
+        self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
+        return self.told
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            while self.open and len(self.output) <= OUTPUT:
+                piece = os.read(self.pipe, 65536)
+                self.open = bool(piece)
+                self.output += piece
+
+    def _find_first(self) -> None:
+        if self.first is None:
+            for child in _children(self.process.pid):
+                with suppress(OSError):
+                    self.first, self.first_process = os.pidfd_open(child), child
+
+    def _kill(self) -> None:
+        """End every process: the namespace dies with its first process, and that with bubblewrap."""
+        self._find_first()
+        if self.first is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.first, signal.SIGKILL)
+            select.select([self.first], [], [])
+            os.close(self.first)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _use(process: int) -> tuple[float, int]:
+    """Count processor time and memory of a process and its descendants; the dead by what their parents were told."""
+    cpu, memory = 0.0, 0
+    for member in _family(process):
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+            cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime: proc_pid_stat(5)
+            # what belongs to nobody else's files: private, shared in a private file, and page tables
+            memory += _sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+    return cpu, memory
+
+
+def _share(process: int) -> int:
+    """Return bytes of memory, of what several processes share only this one's part: exact, and slower to find out."""
+    with suppress(OSError, ValueError):
+        return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
+    return 0  # it is gone
+
+
+def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
+    """Return the bytes that these lines of a process's file tell together."""
+    lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
+
+
+def _family(process: int) -> Iterator[int]:
+    front = [process]
+    while front:
+        member = front.pop()
+        yield member
+        front += _children(member)
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
+    return found

@@ -1,0 +1,104 @@
+"""Fills by hand and against SciPy; ROAD's linear system is held against Quantus in tests/oracles."""
+
+import pytest
+import torch
+from scipy import ndimage
+
+from roarbench.compute.degrade import fill_features, interpolate
+from roarbench.enums import FILLS
+from tests.helpers.streamed import seeded
+
+MEAN = torch.tensor([120.0, 60.0])
+IDS = torch.tensor([4, 2**32 + 9, 17])
+OTHERS = [fill for fill in FILLS if fill != "mean"]
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randint(256, (3, 2, 14, 11), dtype=torch.uint8, generator=seeded(0))
+
+
+@pytest.fixture(scope="module", params=["scalar", "pixel", "smooth"])
+def removed(request):
+    if request.param == "smooth":  # a hole of several pixels, up to the border
+        gone = torch.zeros(3, 2, 14, 11, dtype=torch.bool)
+        gone[:, :, 3:, 2:9] = True
+        return gone
+    return torch.rand((3, 2 if request.param == "scalar" else 1, 14, 11), generator=seeded(1)) < 0.7
+
+
+@pytest.mark.parametrize("fill", OTHERS)
+def test_kept_values_are_exact_and_inputs_stay(fill, images, removed):
+    before, marks = images.clone(), removed.clone()
+    found = fill_features(images, removed, fill, MEAN, IDS)
+    assert (found.dtype, found.shape) == (torch.uint8, images.shape)
+    assert torch.equal(found[~removed.expand(images.shape)], images[~removed.expand(images.shape)])
+    assert torch.equal(images, before) and torch.equal(removed, marks)
+    assert torch.equal(found, fill_features(images, removed, fill, MEAN, IDS))
+    assert not torch.equal(found, images)
+    for row in range(3):  # an image's fill is its own
+        one = slice(row, row + 1)
+        alone = fill_features(images[one], removed[one], fill, MEAN, IDS[one]).int()
+        assert (alone - found[one].int()).abs().max() <= (1 if fill == "linear" else 0)  # other rounding, at .5
+
+
+def test_black_and_blur(images, removed):
+    gone = removed.expand(images.shape)
+    assert (fill_features(images, removed, "zero", MEAN, IDS)[gone] == 0).all()
+    drawn = images.double().numpy()
+    for axis, side in ((2, 14), (3, 11)):
+        sigma = 0.05 * side
+        drawn = ndimage.gaussian_filter1d(drawn, sigma, axis, mode="mirror", radius=round(4 * sigma))
+    found = fill_features(images, removed, "blur", MEAN, IDS)
+    assert (found.double() - torch.from_numpy(drawn)).abs()[gone].max() <= 0.501
+
+
+def test_noise_is_uniform():
+    large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    found = fill_features(
+        large, torch.ones_like(large, dtype=torch.bool), "noise", torch.zeros(3), torch.tensor([1, 2])
+    )
+    counts = torch.bincount(found.flatten().int(), minlength=256)
+    expected = found.numel() / 256
+    assert counts.min() > expected - 5 * expected**0.5
+    assert counts.max() < expected + 5 * expected**0.5
+    assert not torch.equal(found[0], found[1])
+
+
+def test_noise_of_roads_fill_is_a_hundredth_of_the_range():
+    flat = torch.full((2, 1, 64, 64), 100, dtype=torch.uint8)
+    gone = torch.zeros_like(flat, dtype=torch.bool)
+    gone[:, :, 1:-1, 1:-1] = True
+    off = fill_features(flat, gone, "linear", torch.zeros(1), torch.tensor([0, 1]))[gone].float() - 100
+    assert abs(off.mean().item()) < 0.2
+    assert 2.4 < off.std().item() < 2.7
+
+
+def test_interpolation_and_neighbours_by_hand():
+    # in the middle (4 * 12 / 6 + 4 * 24 / 12) / 1, at a corner (10 / 6 + 10 / 6 + 40 / 12) / (5 / 12)
+    middle = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
+    corner = torch.tensor([[[[0.0, 10, 1], [10, 40, 1], [1, 1, 1]]]])
+    for image in (middle, corner):
+        found = interpolate(image, image == 0, torch.zeros(1, 3, 3))
+        assert found[image == 0].item() == pytest.approx(16, abs=1e-2)
+    line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
+    gone = torch.tensor([[[[False, True, True, True, False]]]])
+    # the outer two are 10 and 40 first, then the middle is their mean
+    assert fill_features(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [10, 10, 25, 40, 40]
+
+
+def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
+    images = torch.randint(256, (2, 1, 32, 32), generator=seeded(0)).float()
+    gone = torch.rand(images.shape, generator=seeded(1)) < 0.5
+    gone[1, :, :30] = True
+    together, alone = (interpolate(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
+    assert (together - alone).abs().max() < 5e-4
+
+
+@pytest.mark.parametrize("fill", ["linear", "neighbours"])
+def test_where_nothing_is_left_the_mean_is(fill, images):
+    gone = torch.ones_like(images, dtype=torch.bool)
+    gone[0, 1, 5, 5] = False
+    found = fill_features(images, gone, fill, MEAN, IDS).float()
+    assert (found[1, 0] - 120).abs().mean() < 4
+    assert (found[0, 1] - float(images[0, 1, 5, 5])).abs().mean() < 4

@@ -1,0 +1,117 @@
+"""What a GPU computes is what a processor computes, to rounding; skipped where there is none."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from roarbench.compute.augment import augment
+from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.inputs import normalise
+from roarbench.compute.networks import build_network
+from roarbench.compute.recipe import Augmentation
+from roarbench.compute.scoring import predict
+from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.train import Training, fit
+from roarbench.devices import COMPILING
+from roarbench.enums import Order, Precision, Unit
+from roarbench.errors import NoRoom
+from tests.helpers import trainings
+from tests.helpers.networks import randomised
+from tests.helpers.streamed import CPU, both, seeded
+from tests.helpers.trainings import NORM, network
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
+]
+GPU = torch.device("cuda")
+RECIPE, LABELS = replace(trainings.RECIPE, augmentation=Augmentation.CROP_FLIP, peak=0.05), torch.arange(40) % 4
+
+
+def on_gpu(held):
+    return replace(held, pixels=held.pixels.to(GPU), removed=held.removed.to(GPU), fill=held.fill.to(GPU))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_degraded_and_redrawn_images_are_the_same(unit):
+    _, held = both(unit=unit)
+    redrawn = [RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)]
+    for one, other in ((held, on_gpu(held)), redrawn):
+        for index in torch.randperm(20, generator=seeded(5)).split(8):
+            torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
+
+
+def begun(recipe=RECIPE):
+    _, held = both(n=40)
+    return Training(network(8).to(GPU), on_gpu(held), LABELS, NORM, recipe, seed=3)
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_the_same_draws_augment_the_same_way(kind):
+    images = 255 * torch.rand(16, 3, 32, 32, generator=seeded(1))
+    one, other = (normalise(augment(some, kind, seeded(2)), NORM).cpu() for some in (images, images.to(GPU)))
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-3)  # float32 places in a bicubic crop
+
+
+def test_streamed_images_go_through_pinned_memory_unharmed():
+    reader, held = both(0.5, Order.LERF, n=200)
+    streamed = StreamedImages(reader._pixels, reader._removed, held.fill, held.unit, GPU)
+    batches = torch.randperm(200, generator=seeded(3)).split(16)
+    for index, read in zip(batches, streamed.read(batches), strict=True):
+        torch.testing.assert_close(read.cpu(), held.batch(index), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize("precision", Precision)
+def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch, compiling, monkeypatch):
+    if compiling:
+        monkeypatch.setenv(COMPILING, "default")
+    _, held = both(n=40)
+    recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
+    logits = []
+    for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
+        model = network(8).to(where)
+        assert 0 < fit(model, inputs, LABELS, NORM, recipe, seed=3) < 3
+        logits.append(predict(model, inputs, NORM, batch=128))
+    # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
+    torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_no_step_waits_for_the_gpu(kind):
+    training = begun(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
+    for _ in range(5):  # fills the stores of memory
+        training.advance()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(12):
+            training.advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert training.step == 5 + 12
+
+
+def test_evaluation_is_float32_on_a_gpu_too():
+    _, held = both(n=40)
+    model = randomised(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
+    expected = predict(model, held, NORM, batch=128)
+    found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
+    # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
+
+
+def test_a_first_step_that_does_not_fit_is_refused_and_changes_no_weight():
+    """In a quarter of a gigabyte; batch norm allows no smaller parts."""
+    model = build_network("resnet18", 4, 3, 64, seeded(0)).to(GPU)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    inputs, labels = trainings.pictures(128, 64)
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.25e9 / torch.cuda.mem_get_info()[1])
+    try:
+        with pytest.raises(NoRoom, match="a step of 128 images takes more than"):
+            fit(model, on_gpu(inputs), labels, NORM, replace(RECIPE, batch=128), seed=3)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.testing.assert_close([*model.parameters()], before, rtol=0, atol=0)

@@ -1,0 +1,96 @@
+"""Groups of features: strata of matched masks, and how many neighbours are removed together."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
+from roarbench.compute.degrade import compute_removal_magnitude
+from roarbench.compute.masks import assign_strata, compute_smoothness, match_removed
+from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.estimators.estimator import blur
+from tests.helpers.streamed import encoded
+
+N, SHAPE = 4, (3, 8, 8)
+LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
+D = LAYOUT.features
+
+
+def numbers(seed, bound):
+    return np.random.default_rng(seed).integers(0, bound, (N, D), dtype=np.uint8)
+
+
+def test_change_by_hand():
+    images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
+    wide = images.expand(1, 2, 5, 2)
+    scalar, smooth = compute_removal_magnitude(wide, fill[:, None, None], Unit.SCALAR)
+    assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
+    (pixel, _) = compute_removal_magnitude(wide, fill[:, None, None], Unit.PIXEL)
+    assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
+    expected = blur((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
+    assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
+    assert (
+        len(compute_removal_magnitude(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR))
+        == 1
+    )
+
+
+@pytest.mark.parametrize("bound", (3, 256))
+def test_strata_are_quantile_bins_within_quantile_bins(bound):
+    first, second = numbers(1, bound), numbers(2, bound)
+    found = assign_strata([first, second], 4)
+    for image in range(N):
+        outer = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D
+        for feature in range(D):
+            peers = outer == outer[feature]
+            inner = 4 * (second[image, peers] < second[image, feature]).sum() // peers.sum()
+            assert found[image, feature] == 4 * outer[feature] + inner
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("t", (0.1, 0.5, 0.9))
+def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, t):
+    """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
+    generator = np.random.default_rng(1)
+    mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
+    own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
+    found, ties = assign_strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
+    codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
+    made = match_removed(own, codes, found, order, ties)
+    assert_array_equal(
+        match_removed(own, codes * np.uint16(300), found, order, ties), made
+    )  # more bins than a byte has room
+    for image in range(N):
+        place = np.empty(D, int)
+        place[np.argsort(-other[image].ravel())] = np.arange(D)
+        bins = np.searchsorted(LAYOUT.boundaries, place, side="right") * (1 if order is Order.MORF else -1)
+        for stratum in range(9):
+            members = np.flatnonzero(found[image] == stratum)
+            ranked = members[np.lexsort((ties[image, members], bins[members]))]
+            expected = sorted(ranked[: own[image, members].sum()])
+            assert expected == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("images", "shape", "unit", "expected"),
+    [
+        # of 3 x 3 features 4 are removed: chance has 12 pairs * 4/9 * 3/8 = 2, a square has 4 of them
+        ([[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]], (1, 3, 3), Unit.SCALAR, 2),
+        ([[[[1, 0, 1], [0, 0, 0], [1, 0, 1]]]], (1, 3, 3), Unit.SCALAR, 0),
+        # a column and a row of 3: 12 pairs * 3/9 * 2/8 = 1
+        ([[[[1, 0, 0], [1, 0, 0], [1, 0, 0]]], [[[0, 0, 0], [1, 1, 1], [0, 0, 0]]]], (1, 3, 3), Unit.SCALAR, 2),
+        # the end of a row and the start of the next; the ends of a channel and of an image
+        ([[[[0, 0, 1], [1, 0, 0]], [[0, 0, 0], [0, 0, 0]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
+        ([[[[0, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 0, 1]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
+        # 4 pairs * 2/4 * 1/3 by chance; pixels have no channels
+        ([[[[1, 1], [0, 0]]]], (3, 2, 2), Unit.PIXEL, 1.5),
+        ([[[[0, 1], [0, 0]]]], (1, 2, 2), Unit.SCALAR, None),
+        ([[[[1]], [[1]]]], (2, 1, 1), Unit.SCALAR, None),
+    ],
+)
+def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected):
+    packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
+    assert compute_smoothness(packed, shape, unit) == (
+        expected if expected is None else pytest.approx(expected, rel=1e-12)
+    )

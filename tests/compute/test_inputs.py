@@ -1,0 +1,200 @@
+"""Images as networks meet them: degraded, redrawn, with the masks of others, and read ahead from files."""
+
+import threading
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.compute import streaming
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
+from roarbench.compute.streaming import AHEAD, ExchangedImages, StreamedImages, StreamedMask, _find_mapping
+from roarbench.datasets.decoded import _map
+from roarbench.enums import Order, Split, Unit
+from roarbench.execution import common_networks, jobs
+from roarbench.execution import device_inputs as inputs
+from tests.helpers.slow_pipeline import removed_features
+from tests.helpers.streamed import CPU, both, encoded, seeded
+from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
+
+FILL = torch.tensor([120.25, 1 / 3, 255.0])
+
+
+def packed(removed):
+    return torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 5, 3)])
+@pytest.mark.parametrize("unit", Unit)
+def test_features_are_removed_whole_and_arguments_stay(shape, unit):
+    """Also where features do not fill the last byte."""
+    channels, height, width = shape[0] if unit is Unit.SCALAR else 1, *shape[1:]
+    pixels = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=seeded(0))
+    bits, degraded = torch.rand((3, channels, height, width), generator=seeded(3)) < 0.4, pixels.float()
+    for i, c, y, x in np.ndindex(3, *shape):
+        if bits[i, c % channels, y, x]:
+            degraded[i, c, y, x] = FILL[c]
+    assert torch.equal(unpack_bits(packed(bits), shape, unit), bits)
+    index, fill, before = torch.tensor([2, 0, 0]), FILL[: shape[0]], pixels.clone()
+    torch.testing.assert_close(degrade(pixels, bits, fill), degraded, rtol=0, atol=0)
+    for made, expected in (
+        (DegradedImages(pixels, packed(bits), fill, unit), degraded),
+        (DegradedImages(pixels, None, fill, unit), pixels.float()),
+        (RemovedMaps(shape, packed(bits), unit), bits.float().expand(3, *shape)),
+    ):
+        assert len(made) == 3
+        for _ in range(2):  # a batch may be changed without changing the images
+            batch = made.batch(index)
+            torch.testing.assert_close(batch, expected[index], rtol=0, atol=0)
+            batch.mul_(0).add_(7)
+    assert torch.equal(pixels, before)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit):
+    """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
+    pixels = torch.randint(0, 256, (3, 3, 8, 16), dtype=torch.uint8, generator=seeded(0))
+    images, generator = RedrawnImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
+    grid = (3 if unit is Unit.SCALAR else 1, 8, 16)
+    for index in ([2, 0], [1, 0, 2]):
+        gone = torch.rand(len(index), *grid, generator=generator) < 0.3
+        expected = torch.where(gone, FILL[:, None, None], pixels[index].float())
+        torch.testing.assert_close(images.batch(torch.tensor(index)), expected, rtol=0, atol=0)
+
+
+N, SHAPE = 12, (3, 4, 5)
+LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
+
+
+def maps(seed):
+    return np.random.default_rng(seed).normal(size=(N, *SHAPE)).astype(np.float32)
+
+
+def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
+    """With the cuts at both levels of maps of so many kinds."""
+    pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
+    layout = Layout(SHAPE, unit, LEVELS)
+    cuts = tuple(StreamedMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
+    return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("order", Order)
+def test_each_image_carries_what_another_one_loses(unit, order):
+    """The map that an image carries is found among those of all other images by comparing every one of them."""
+    images = exchanged(unit, 3, order, kinds=(1, 2))
+    lent = list(product((1, 2), LEVELS, range(N)))
+    gone = [removed_features(maps(kind), 0, t, str(order), str(unit)) for kind, t in product((1, 2), LEVELS)]
+    removed = torch.from_numpy(np.concatenate(gone))
+    seen, batches = set(), [images.batch(torch.arange(N)) for _ in range(40)]
+    for image in range(N):
+        possible = degrade(images.pixels[image].expand(len(lent), *SHAPE), removed, FILL)
+        for batch in batches:
+            kind, t, other = lent[int((possible == batch[image]).flatten(1).all(1).nonzero())]
+            assert other != image
+            seen.add((kind, t, other))
+    assert seen == set(lent)
+
+
+@pytest.mark.parametrize("lenders", (0, 5, 40))
+def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
+    """Of twelve images, or of lenders that are not trained on: of these the first may lend to the first image."""
+    images = exchanged(Unit.SCALAR, 0)
+    if lenders:
+        cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.cuts)
+        images = replace(images, cuts=cuts, lent=True)
+        assert images.batch(torch.arange(N)).shape == (N, *SHAPE)
+    others, cuts = zip(*(images._draw(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True)
+    counts = np.bincount(np.concatenate(others), minlength=lenders or N)
+    if not lenders:
+        assert counts[0] == 0
+        counts = counts[1:]
+    assert len(counts) == (lenders or N - 1)
+    expected = 20_000 / len(counts)
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+    assert abs(np.mean(np.concatenate(cuts)) - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("t", [0.1, 0.5])
+def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
+    """Arrays in memory, and files."""
+    batches = torch.randperm(20, generator=seeded(3)).split(3)  # the last one is smaller
+    streamed, held = both(t, order, unit)
+    for array, path in ((streamed._pixels, tmp_path / "pixels"), (streamed._removed, tmp_path / "removed")):
+        array.tofile(path)
+    pixels = _map(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
+    removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
+    assert _find_mapping(pixels) and _find_mapping(removed) and not _find_mapping(streamed._pixels)
+    for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
+        assert len(images) == len(held)
+        for index, read in zip(batches, images.read(batches), strict=True):
+            torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
+            torch.testing.assert_close(images.batch(index), held.batch(index), rtol=0, atol=0)
+
+
+def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
+    streamed, _ = both()
+    read, real = [], streaming._read
+
+    def noted(source, rows, target):
+        read.append((rows.tolist(), threading.get_ident()))
+        real(source, rows, target)
+
+    monkeypatch.setattr(streaming, "_read", noted)
+    begun = []
+    parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
+    for number, _ in enumerate(streamed.read(parts)):
+        assert len(begun) == min(10, number + AHEAD + 1), "so many are read beyond the one that is delivered"
+    assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
+    assert threading.get_ident() not in {thread for _, thread in read}
+
+
+@pytest.mark.slow
+def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
+    work = make_work(tmp_path)
+    rank_all(work, "random")
+    runs = [run for run in make_runs(work) if (run.cell.estimator, run.cell.t, run.seed) == ("random", 0.9, 0)]
+    runs = [run for run in runs if run.reference == ""]  # ROAR, KAR and masks alone
+    expected = [score(work, run).bits for run in runs]
+    bits = (TRAIN + TEST) * 24  # bytes: 192 features each
+    for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
+        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        assert inputs.can_fit_in_memory(work.images, 24) is not streams
+        assert inputs.can_fit_in_memory(work.images, 0)  # pixels stay in their file
+    monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
+    made = []
+    monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
+    assert [score(work, run).bits for run in runs] == expected
+    assert len(made) == 2 * (len(runs) - 1) == 4  # training and test images of ROAR and KAR; mask-only has none
+
+
+class Data(dict):
+    """Images of a data set, by split."""
+
+    __hash__ = object.__hash__
+
+
+def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
+    """Also those whose masks are swapped or drawn anew: nothing is sent whole."""
+    pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
+    split = SimpleNamespace(pixels=pixels)
+    images = Data({Split.TRAIN: split, Split.TEST: split})
+    cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean")
+    for place in (inputs, jobs, common_networks):
+        monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
+    monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
+    for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
+        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        if sent:
+            assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
+            continue
+        redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+        swapped = common_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
+        assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -1,0 +1,286 @@
+"""Networks: seeded weights, torchvision as oracle, bits that published rows hang on, those of others, their cost."""
+
+import copy
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from roarbench.compute import torchvision_networks
+from roarbench.compute.network_checks import find_logits
+from roarbench.compute.network_table import MODELS
+from roarbench.compute.networks import build_network, count_network_cost
+from roarbench.errors import CallerError
+from roarbench.estimators.network_parts import fold_batchnorm
+from tests.helpers.elsewhere import python, said_by
+from tests.helpers.streamed import seeded
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
+def test_weights_are_drawn_as_the_protocol_says(name):
+    for module in build_network(name, 7, 3, 32, seeded(0)).modules():
+        if isinstance(module, nn.Conv2d):
+            expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
+            spread = expected / math.sqrt(2 * module.weight.numel())  # standard deviation of a standard deviation
+            assert abs(module.weight.std().item() - expected) < 5 * spread
+            assert module.bias is None
+        elif isinstance(module, nn.Linear):
+            assert abs(module.weight.std().item() - 0.01) < 5 * 0.01 / math.sqrt(2 * module.weight.numel())
+            assert not module.bias.any()
+        elif isinstance(module, nn.BatchNorm2d):
+            assert (module.momentum, module.eps) == (0.1, 1e-5)
+            assert not module.bias.any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
+def test_large_networks_compute_what_torchvision_does(name, size):
+    ours = build_network(name, 11, 3, size, seeded(0)).eval()
+    nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
+    theirs = getattr(torchvision_networks.resnet, name)(num_classes=11).eval()
+    theirs.load_state_dict(ours.state_dict())
+    images = torch.randn(1, 3, size, size, generator=seeded(2))
+    torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
+
+
+def test_a_transformer_has_patches_that_cover_the_image():
+    for size in (28, 60):
+        model = build_network("vit-quick", 7, 3, size, seeded(0))
+        side = size // model.conv_proj.kernel_size[0]
+        assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
+    with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
+        build_network("vit-quick", 7, 3, 31, seeded(0))
+
+
+PROJECTED = """
+import os, torch
+from roarbench.compute.networks import build_network
+model = build_network("resnet-quick", 3, 3, 224, torch.Generator()).to(memory_format=torch.channels_last)
+(layer,) = (module for name, module in model.named_modules() if name == "blocks.0.shortcut.0")
+for training in (True, False):
+    layer.train(training).zero_grad()
+    images, back = (torch.randn(8, c, side, side).contiguous(memory_format=torch.channels_last) for c, side in SHAPES)
+    layer(images).backward(back)
+    expected = torch.einsum("nohw,nihw->oi", back.double(), images[..., ::2, ::2].double())
+    torch.testing.assert_close(layer.weight.grad[..., 0, 0], expected.float(), rtol=1e-4, atol=1e-2)
+os._exit(0)  # a heap that was written over may end the process later
+"""
+
+
+@pytest.mark.slow
+def test_a_projection_of_few_channels_of_large_images_learns_and_the_process_lives():
+    """With its stride oneDNN writes past its workspace, where AVX-512 is."""
+    assert said_by(python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))"))) == ""
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
+def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(precision, memory_format):
+    """Maps and trained weights of published suites hang on every bit."""
+    model = build_network("resnet-quick", 10, 3, 64, seeded(0))
+    images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
+
+    def plain(x):
+        x = model.blocks(model.relu(model.norm(model.conv(x))))
+        return model.linear(x.mean(dim=(2, 3)))
+
+    results = []
+    for forward in (model, plain):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
+            logits = forward(images)
+        total = logits.float().square().sum()
+        results.append([logits, *torch.autograd.grad(total, [images, *model.parameters()], allow_unused=True)])
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+NET = """
+wrong = lambda classes: "a network"
+text = lambda classes, channels, size: "a network"
+broken = lambda classes, channels, size: 1 / 0
+leaves = lambda classes, channels, size: exit("done")
+"""
+
+LIKE_HUGGING_FACE = """
+from dataclasses import dataclass
+import torch
+from torch import nn
+
+@dataclass
+class Output:
+    loss: object
+    logits: torch.Tensor
+
+class Classifier(nn.Module):
+    def __init__(self, classes, channels):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, 4, 3), nn.BatchNorm2d(4)
+        self.linear = nn.Linear(4, classes)
+
+    def plain(self, images):
+        return self.linear(self.norm(self.conv(images)).relu().mean((2, 3)))
+
+    def forward(self, images):
+        return Output(None, self.plain(images))
+
+def build(classes, channels, size):
+    return Classifier(classes, channels)
+
+def program(classes, channels, size):
+    return torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes)))
+"""
+
+SLOW = """
+import time
+from torch import nn
+
+def build(classes, channels, size):
+    first = nn.Linear(32, 32)
+    time.sleep(0.05)
+    return nn.Sequential(first, nn.Linear(32, 32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("slow.build@1a2b3c4d", SLOW), ("resnet8", ""), ("torchvision:squeezenet1_1", "")]
+)
+def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
+    def weights(seed):
+        model = build_network(name, 2, 3, 32, seeded(seed), source)
+        return torch.cat([p.flatten() for p in model.parameters() if p.ndim > 1])
+
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(3) as pool:
+        at_once = list(pool.map(weights, range(3)))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(1)  # moves the global generator on
+    torch.testing.assert_close(at_once, [weights(seed) for seed in range(3)], rtol=0, atol=0)
+    assert (at_once[0] != at_once[1]).float().mean() > 0.999
+    parameters = build_network(name, 2, 3, 32, seeded(0), source).parameters()
+    assert count_network_cost(name, 2, 3, 32, source).parameters == sum(values.numel() for values in parameters)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_traced():
+    model, images = build_network("net.build@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE).eval(), torch.rand(2, 3, 8, 8)
+    expected = model.plain(images)
+    for made in (model, copy.deepcopy(model)):
+        assert torch.equal(made(images), expected)
+        assert torch.equal(find_logits(made, images), expected)
+    torch.testing.assert_close(fold_batchnorm(model)(images), expected)  # rounding of batch norms that are folded
+    assert next(iter(model.state_dict())) == "conv.weight"
+    program = build_network("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks
+    assert program(images).shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "channels", "said"),
+    (
+        ("torchvision:resnet19", "", 3, "no network of torchvision 'resnet19'; did you mean 'resnet1"),
+        ("torchvision:resnet18", "", 1, "is made for colour images, these have 1 channel; write channels = 3"),
+        ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
+        ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
+        ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; a network's file has to"),
+        ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
+        ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
+        ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
+        ("net.leaves@0", NET, 3, r"leaves\(7, 3, 8\) of net.py raised RuntimeError: sys.exit\('done'\) was called"),
+        ("net.build@0", "import sys; sys.exit()", 3, r"net.py raised RuntimeError: sys.exit\(None\) was called"),
+        ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
+    ),
+)
+def test_what_cannot_be_made_is_refused(name, source, channels, said):
+    with pytest.raises(CallerError, match=said):
+        build_network(name, 7, channels, 8, seeded(0), source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32)]
+)
+def test_operations_are_those_that_torch_counts(name, size):
+    model = build_network(name, 7, 3, size, torch.Generator()).eval()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, size, size))
+    assert count_network_cost(name, 7, 3, size).flops == counter.get_total_flops()
+
+
+def test_attention_by_hand():
+    """vit-quick at 32: 64 patches of 4 pixels and a class token of 64 numbers, 4 layers, 7 logits."""
+    tokens, width, layers = 65, 64, 4
+    attention = 8 * tokens * width**2 + 4 * tokens**2 * width  # projections; scores and sums over values
+    mlp = 2 * 2 * tokens * width * 2 * width
+    patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
+    assert count_network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
+
+
+STRANGE = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+class Padded(nn.Conv2d):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.pad = nn.ZeroPad2d(1)
+
+    def forward(self, x):
+        return super().forward(self.pad(x))
+
+class Network(nn.Module):
+    def __init__(self, layer, classes):
+        super().__init__()
+        self.layer, self.weight = layer, nn.Parameter(torch.ones(4, 3, 3, 3))
+        self.last = nn.Linear(4, classes)
+
+    def forward(self, x):
+        x = self.layer(x) if self.layer else F.conv2d(x, self.weight, padding=1)
+        return self.last(x.mean((2, 3)))
+
+class Attention(nn.Module):
+    def __init__(self, classes, written_out):
+        super().__init__()
+        self.written_out, self.last = written_out, nn.Linear(3, classes)
+        self.last.requires_grad_(False)
+
+    def forward(self, x):
+        x = x.flatten(2).mT
+        if self.written_out:
+            x = (x @ x.mT).softmax(-1) @ x
+        else:
+            x = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+        return F.linear(x.mean(1), self.last.weight)
+
+def plain(classes, channels, size): return Network(nn.Conv2d(3, 4, 3, padding=1), classes)
+def weighted(classes, channels, size): return Network(weight_norm(nn.Conv2d(3, 4, 3, padding=1)), classes)
+def padded(classes, channels, size): return Network(Padded(3, 4, 3), classes)
+def functional(classes, channels, size): return Network(None, classes)
+def attention(classes, channels, size): return Attention(classes, False)
+def products(classes, channels, size): return Attention(classes, True)
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "weighted", "padded", "functional"])
+def test_a_convolution_costs_the_same_however_it_is_written(name):
+    convolution, last = 2 * (3 * 3 * 3) * 4 * 8 * 8, 2 * 4 * 5
+    cost = count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
+    assert cost.flops == convolution + last
+    numbers = 4 * 8 * 8 + 4 + 5  # of the convolution, the mean and the last layer
+    assert numbers <= cost.activations <= numbers + 2 * 4 * 3 * 3 * 3 + 4  # weights that are made anew
+
+
+@pytest.mark.parametrize("name", ["attention", "products"])
+def test_attention_costs_the_same_however_it_is_written(name):
+    tokens, width = 8 * 8, 3
+    assert count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5
+
+
+def test_transformers_of_others_cost_what_torch_counts():
+    """torchvision's Swin takes its projections and products of tokens by functions."""
+    model = build_network("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, 32, 32))
+    assert count_network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()

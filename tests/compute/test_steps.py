@@ -1,0 +1,105 @@
+"""Steps that do not fit in a GPU's memory, on a processor: a network says when memory ran out."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from roarbench.compute import train
+from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.inputs import MOVING
+from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.train import Training
+from roarbench.errors import NoRoom
+from tests.helpers.networks import Small
+from tests.helpers.trainings import NORM, RECIPE, network, pictures
+
+
+def plain():
+    """Without batch norm."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+
+
+def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
+    """A training with memory for so many images."""
+    limited = Small(model, images, torch.OutOfMemoryError("CUDA out of memory"))
+    found, labels = pictures(24)
+    recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=micro_batch)
+    training = Training(limited, inputs or found, labels, NORM, recipe, seed=3)
+    training._gpu, training._held = on_gpu, None
+    return training
+
+
+def weights_after(training):
+    while training.step < training.steps:
+        training.advance()
+    return training.state()["model"]
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch):
+    memory = {"share": 4e9, "there": 4e9}
+    monkeypatch.setattr(train, "count_gpu_bytes", lambda: memory["share"])
+    monkeypatch.setattr(train, "count_available_gpu_bytes", lambda: memory["there"])
+    return memory
+
+
+@pytest.mark.parametrize(("images", "parts"), [(7, 4), (3, 2), (1, 1)])
+def test_without_batch_norm_parts_are_halved_and_the_training_stays(images, parts):
+    training = training_of(plain(), images)
+    found, expected = weights_after(training), weights_after(training_of(plain(), 8))
+    assert training._model.seen[-1] == parts
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
+    """Streamed images, which are read ahead, and images whose removed features are drawn anew."""
+    fixed, _ = pictures(24)
+    pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
+    for make in (
+        lambda: StreamedImages(pixels, removed, fixed.fill, fixed.unit, torch.device("cpu")),
+        lambda: RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7)),
+    ):
+        halved = training_of(plain(), 2, inputs=make(), micro_batch=micro_batch)
+        found = weights_after(halved)
+        assert halved.at_once == (2 if micro_batch == 0 else 1)
+        expected = weights_after(training_of(plain(), 8, inputs=make(), micro_batch=micro_batch))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
+
+
+@pytest.mark.parametrize(
+    ("make", "images", "said"),
+    [
+        (network, 7, "a step of 8 images takes .* worker; batch norm allows no smaller parts; write fewer --workers"),
+        (plain, 0, "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; write"),
+    ],
+)
+def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, images, said, gpu):
+    """Then the machine failed, and the job is tried again."""
+    with pytest.raises(NoRoom, match=said):
+        training_of(make(), images).advance()
+    gpu["there"] = 1e9
+    with pytest.raises(torch.OutOfMemoryError):
+        training_of(make(), images).advance()
+
+
+def test_on_a_processor_nothing_is_halved():
+    with pytest.raises(torch.OutOfMemoryError):
+        training_of(plain(), 7, on_gpu=False).advance()
+
+
+@pytest.mark.parametrize("kind", sorted(MOVING))
+@pytest.mark.parametrize("sides", [(1.0, 1.0), (0.5, 1.0)])
+def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
+    inputs, labels = pictures(24)
+    made = []
+    for on_gpu in (False, True):
+        training = Training(network(), inputs, labels, NORM, replace(RECIPE, augmentation=kind, sides=sides), seed=3)
+        training._gpu = on_gpu
+        training._held = training._hold(inputs)
+        made.append([training._images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
+    torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
+    assert all(images.is_contiguous(memory_format=torch.channels_last) for images in made[1])

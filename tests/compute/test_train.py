@@ -1,0 +1,205 @@
+"""Training: a slow derivation of its steps, the order of operations, chance, and what goes wrong."""
+
+import copy
+import math
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from roarbench.compute import train
+from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.inputs import normalise
+from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
+from roarbench.compute.scoring import count_scored_at_once, predict
+from roarbench.compute.streaming import ExchangedImages, StreamedMask
+from roarbench.compute.train import fit
+from roarbench.devices import can_use_bf16
+from roarbench.enums import Order, Precision, Unit
+from roarbench.errors import Diverged
+from roarbench.plan.recipes import find_recipe
+from tests.helpers.streamed import encoded, seeded
+from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
+
+
+def redrawn_of(fixed):
+    return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
+
+
+def test_a_training_that_diverges_says_so_early():
+    with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
+        fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
+
+
+def test_predict_does_not_depend_on_what_fills_the_last_batch():
+    inputs, _ = pictures(11)
+    model = network()
+    logits = predict(model, inputs, NORM, batch=4)
+    assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
+    assert not model.training
+    for n in (1, 4, 9):
+        first = replace(inputs, pixels=inputs.pixels[:n], removed=inputs.removed[:n])
+        torch.testing.assert_close(predict(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
+def test_predict_is_the_network_on_normalised_batches(drawing):
+    """Fixed images are read in parts, which changes no bit; the draws of redrawn ones depend on how they are read.
+
+    What is published was scored 128 at once, large images 32: another batch may round to other answers.
+    """
+    assert [count_scored_at_once(size) for size in (64, 65)] == [128, 32]
+    fixed, _ = pictures(300)
+    one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
+    model = network().to(memory_format=torch.channels_last).eval()
+    found = predict(model, one, NORM, batch=128)
+    with torch.inference_mode():
+        for index in torch.arange(256).split(128):
+            torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)
+
+
+def plain_fit(model, inputs, labels, recipe, seed):
+    """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
+    generator, n, losses = seeded(seed), len(inputs), []
+    decayed = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    free = [values for values in model.parameters() if values.ndim == 1]  # biases and batch norm
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    optimiser = torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)
+    model.to(memory_format=torch.channels_last).train()
+    order, steps = torch.empty(0, dtype=torch.int64), round(recipe.epochs * n / recipe.batch)
+    for step in range(steps):
+        while len(order) < recipe.batch:
+            order = torch.cat([order, torch.randperm(n, generator=generator)])
+        index, order = order[: recipe.batch], order[recipe.batch :]
+        images = shrink_images(inputs.batch(index), compute_image_side(recipe, step, steps, 16))
+        images = normalise(augment(images, recipe.augmentation, generator), NORM)
+        with torch.autocast("cpu", torch.bfloat16, enabled=can_use_bf16(recipe.precision, torch.device("cpu"))):
+            logits = model(images)
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
+        optimiser.zero_grad()
+        loss.backward()
+        for group in optimiser.param_groups:
+            group["lr"] = compute_learning_rate(recipe, step, n / recipe.batch)
+        optimiser.step()
+        losses.append(loss.item())
+    return float(np.mean(losses[-math.ceil(n / recipe.batch) :]))
+
+
+GROWING = replace(RECIPE, epochs=4, batch=20, sides=(0.5, 0.75, 1.0, 1.0))
+PUBLISHED = ("quick", "planted", "cifar10", "imagenette64")
+TRAINED = [
+    *(replace(find_recipe(f"{name}@1"), epochs=2, batch=20) for name in PUBLISHED),
+    *(replace(RECIPE, batch=20, epochs=1, augmentation=kind, precision=Precision.BF16) for kind in Augmentation),
+    GROWING,
+]
+
+
+@pytest.mark.parametrize(
+    ("drawing", "recipe"),
+    [*(("held", recipe) for recipe in TRAINED), ("redrawn", TRAINED[0]), ("redrawn", GROWING)],
+    ids=lambda each: each if isinstance(each, str) else f"{each.name}-{each.augmentation}-{each.precision}",
+)
+def test_a_training_is_the_plain_loop_bit_for_bit(drawing, recipe):
+    """Published rows hang on every bit; images that stay the same are held for all epochs."""
+    fixed, labels = pictures(60)
+    model, plain = network(), network()
+    one, other = (fixed, fixed) if drawing == "held" else (redrawn_of(fixed), redrawn_of(fixed))
+    loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), plain_fit(plain, other, labels, recipe, 3)
+    torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
+    assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
+
+
+def test_parts_in_a_batch_count_as_one_step():
+    recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
+    whole, parted, seen = linear(2), linear(2), []
+    loss = fit(whole, *pictures(20, 2), NORM, recipe, 3)
+    parted.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    assert fit(parted, *pictures(20, 2), NORM, replace(recipe, micro_batch=3), 3) == pytest.approx(loss, rel=1e-5)
+    torch.testing.assert_close(parted[1].weight, whole[1].weight, rtol=1e-5, atol=1e-6)  # float32 sums
+    assert seen == [3, 3, 3, 1] * 6
+
+
+class Memory:
+    """Keeps every state as the file would: a copy."""
+
+    def __init__(self, state=None):
+        self.states = [state] if state else []
+
+    def load(self):
+        return self.states[-1] if self.states else None
+
+    def save(self, state):
+        self.states.append(copy.deepcopy(state))
+
+
+def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch):
+    kept, asked = Memory(), iter([False, False, True])
+    monkeypatch.setattr(train, "asked", lambda: next(asked))
+    with pytest.raises(SystemExit) as ended:
+        fit(network(), *pictures(20), NORM, replace(RECIPE, epochs=3), 7, kept)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [state["step"] for state in kept.states] == [3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("drawing", "micro_batch"), [("fixed", 0), ("redrawn", 3), ("exchanged", 0)])
+def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch, drawing, micro_batch):
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
+    recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
+    (fixed, labels), layout = pictures(20), Layout((3, 16, 16), Unit.PIXEL, (0.5,))
+    cuts = (StreamedMask(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
+
+    def train_from(checkpoint):
+        model, inputs = network(), fixed if drawing == "fixed" else redrawn_of(fixed)
+        if drawing == "exchanged":
+            inputs = ExchangedImages(fixed.pixels, cuts, fixed.fill, Unit.PIXEL, seeded(4))
+        loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
+        return model.state_dict(), loss
+
+    kept = Memory()
+    expected = train_from(None)
+    torch.testing.assert_close(train_from(kept), expected, rtol=0, atol=0)
+    assert [state["step"] for state in kept.states] == list(range(1, 9))
+    for state in kept.states[:-1:2]:
+        rest = Memory(state)
+        torch.testing.assert_close(train_from(rest), expected, rtol=0, atol=0)
+        assert [each["step"] for each in rest.states] == list(range(state["step"], 9))
+
+
+def dropping(before, recipe, checkpoint=None, seed=0):
+    """Weights of a network that draws itself, from the global generator, trained after others drew from that."""
+    torch.manual_seed(before)
+    model = nn.Sequential(nn.Dropout(0.5), linear())
+    fit(model, *pictures(24), NORM, recipe, seed, checkpoint)
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("optimiser", list(Optimiser))
+def test_what_a_network_draws_itself_hangs_on_the_seed_alone(monkeypatch, optimiser):
+    recipe = replace(RECIPE, epochs=2, optimiser=optimiser)
+    first = dropping(0, recipe)
+    torch.testing.assert_close(dropping(1, recipe), first, rtol=0, atol=0)
+    assert not torch.equal(dropping(0, recipe, seed=1)["1.1.weight"], first["1.1.weight"])
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
+    kept = Memory()
+    dropping(0, recipe, kept)
+    for state in kept.states[1:-1:3]:  # gone on with from there
+        torch.testing.assert_close(dropping(2, recipe, Memory(state)), first, rtol=0, atol=0)
+
+
+def test_adamw_by_its_formula():
+    """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
+    plain = {"epochs": 1, "batch": 4, "warmup": 0, "augmentation": Augmentation.NONE, "smoothing": 0.0}
+    recipe = replace(RECIPE, **plain, peak=0.01, optimiser=Optimiser.ADAMW, weight_decay=0.1)
+    (inputs, labels), model = pictures(4), linear()
+    weight, index = model[1].weight, torch.randperm(4, generator=seeded(0))
+    logits, before = model(normalise(inputs.batch(index), NORM)), weight.detach().clone()
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, labels[index]), weight)
+    fit(model, inputs, labels, NORM, recipe, 0)
+    expected = before * (1 - 0.01 * 0.1) - 0.01 * gradient / (gradient.abs() + 1e-8)
+    torch.testing.assert_close(weight.detach(), expected, rtol=1e-4, atol=1e-5)

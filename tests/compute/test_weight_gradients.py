@@ -1,0 +1,140 @@
+"""Gradients of convolutions' weights in bfloat16, against float64, whatever memory held before."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from roarbench.compute.networks import build_network
+from roarbench.compute.train import fit
+from roarbench.compute.weight_gradients import RightGradients, has_idle_taps
+from roarbench.enums import Precision
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import SUITES
+from tests.helpers.streamed import seeded
+from tests.helpers.trainings import NORM, RECIPE, pictures
+
+CHANNELS = 32
+
+
+def leave_junk(kernel):
+    """Fill memory of the sizes that a convolution asks for, and free it: the allocator hands it out again."""
+    sizes = (CHANNELS * kernel**2, CHANNELS * 64, CHANNELS * 32 * kernel**2)
+    return len([torch.full((size,), 1e30) for size in sizes for _ in range(6)])
+
+
+def channels_last(*shape):
+    return torch.randn(shape, generator=seeded(1)).contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("groups", [1, 4, CHANNELS])
+@pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (2, 1), (3, 1), (3, 2), (5, 1), (7, 1)])
+def test_gradients_of_weights_and_images_are_those_of_float64(kernel, dilation, groups):
+    reach = dilation * (kernel - 1)
+    for stride, place, pad in itertools.product((1, 2, 3, 4), (1, 2, 3, 5), sorted({0, reach // 2, (reach + 1) // 2})):
+        if place + 2 * pad <= reach:
+            continue
+        images = channels_last(2, CHANNELS, place, place).requires_grad_()
+        weight = channels_last(CHANNELS, CHANNELS // groups, kernel, kernel).requires_grad_()
+        leave_junk(kernel)
+        with torch.autocast("cpu", torch.bfloat16), RightGradients():
+            found = F.conv2d(images, weight, None, stride, pad, dilation, groups)
+            back = torch.randn(found.shape, generator=seeded(2)).bfloat16()
+            got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
+        exact = F.conv2d(images.double(), weight.double(), None, stride, pad, dilation, groups)
+        expected = torch.autograd.grad(exact, [images, weight], back.double())
+        for one, other in zip(got, expected, strict=True):  # rounded to 8 bits, added up from up to 3,000 products
+            assert (one - other).norm() <= 0.02 * other.norm(), (stride, place, pad)
+
+
+def test_weights_that_meet_nothing_are_found():
+    """A filter of three on one pixel, by hand: its middle alone meets it; a step of two on two pixels misses one."""
+    image, filter3 = torch.empty(1, 1, 1, 1), torch.empty(1, 1, 3, 3)
+    assert has_idle_taps(image, filter3, [2, 2], [1, 1], [1, 1])
+    assert has_idle_taps(image.expand(1, 1, 4, 2), filter3, [2, 2], [1, 1], [1, 1])  # to the left
+    assert not has_idle_taps(image.expand(1, 1, 4, 4), filter3, [2, 2], [1, 1], [1, 1])
+    assert not has_idle_taps(image.expand(1, 1, 3, 3), filter3, [3, 3], [0, 0], [1, 1])
+
+
+class Padded(nn.Conv2d):
+    """A convolution of a class of its own."""
+
+    def forward(self, x):
+        return self._conv_forward(F.pad(x, (0, 0)), self.weight, None)
+
+
+class Shrinking(nn.Module):
+    """Convolutions as strangers write them, on images that end at one pixel."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, CHANNELS, 1, bias=False)
+        self.weights = nn.ParameterList(torch.randn(CHANNELS, CHANNELS, 3, 3) / 17 for _ in range(6))
+        self.padded = Padded(CHANNELS, CHANNELS, 3, 2, 1, groups=CHANNELS, bias=False)
+        self.last = nn.Linear(CHANNELS, 4)
+
+    def forward(self, x):
+        x = self.first(x)
+        for weight in self.weights:  # 16, 8, 4, 2, 1, 1
+            x = F.conv2d(x, weight, None, 2, 1).relu()
+        return self.last(self.padded(x).flatten(1))
+
+
+def test_a_training_leaves_weights_that_meet_nothing_as_they_are():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Shrinking()
+    filters = [*model.weights[-2:], model.padded.weight]
+    before = [weight.detach().clone() for weight in filters]
+    recipe = replace(RECIPE, epochs=1, batch=10, sides=(0.5, 1.0), weight_decay=0.0, precision=Precision.BF16)
+    leave_junk(3)
+    fit(model, *pictures(40), NORM, recipe, seed=0)
+    for weight, first in zip(filters, before, strict=True):
+        met = torch.zeros(3, 3, dtype=torch.bool)
+        met[1, 1] = True
+        torch.testing.assert_close(weight[..., ~met], first[..., ~met], rtol=0, atol=0)
+        assert (weight[..., met] != first[..., met]).any()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_a_strided_projection_of_few_channels_outside_a_module_learns(precision):
+    """With its stride oneDNN writes past its workspace, where AVX-512 is."""
+    images, weight = channels_last(8, 8, 112, 112).requires_grad_(), channels_last(16, 8, 1, 1).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), RightGradients():
+        found = F.conv2d(images, weight, None, 2)
+        back = torch.randn(found.shape, generator=seeded(2)).to(precision)
+        got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
+    expected = torch.autograd.grad(F.conv2d(images.double(), weight.double(), None, 2), [images, weight], back.double())
+    for one, other in zip(got, expected, strict=True):
+        assert (one - other).norm() <= (0.02 if precision is torch.bfloat16 else 1e-5) * other.norm()
+
+
+def built_in():
+    """Return network, channels, side and recipes of the built-in suites on images; of larger ones it takes long."""
+    suites = [suite for suite in SUITES.values() if 1 < suite.dataset_record.size <= 64 and suite.model != "resnet50"]
+    found = {
+        (suite.model, suite.dataset_record.channels, suite.dataset_record.size, recipe)
+        for suite in suites
+        for recipe in (suite.recipe, suite.reference_recipe)
+    }
+    return sorted(found)
+
+
+def test_trainings_of_built_in_suites_have_no_such_weights():
+    """Their bits are published."""
+    for name, channels, size, recipe in built_in():
+        seen = []
+
+        def look(layer, inputs, seen=seen):
+            seen.append(has_idle_taps(inputs[0], layer.weight, layer.stride, layer.padding, layer.dilation))
+
+        model = build_network(name, 2, channels, size, seeded(0)).to("meta")
+        for layer in model.modules():
+            if isinstance(layer, nn.Conv2d) and max(layer.stride) > 1:
+                layer.register_forward_pre_hook(look)
+        for share in set(find_recipe(recipe).sides):
+            model(torch.empty(2, channels, round(size * share), round(size * share), device="meta"))
+        assert not any(seen), (name, size, recipe)

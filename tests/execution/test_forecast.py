@@ -1,0 +1,243 @@
+"""How fast it goes, measured or assumed; what a plan says of it; and which way to an answer is the cheapest."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.errors import MachineError, NoRoom, RunError, StoreError
+from roarbench.execution import forecast, this_machine
+from roarbench.execution.forecast import Plan, make_plan
+from roarbench.execution.this_machine import measure_rates, measure_worker_rates
+from roarbench.execution.workload import CORE, GPU, Rates, Work, assume_rates, count_cost_per_image, count_work
+from roarbench.jobs import JobOutcome
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import find_suite
+from roarbench.store.workspace import Workspace
+from tests.helpers.older_suites import OLDER
+
+PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
+WORK = NOTHING._replace(
+    **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
+    **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},
+    **{"copies_drawn": 150, "disk": 5_000_000, "sealing": 3_000_000},
+    **{"memory": 2 * 10**9, "images": 3 * 10**9, "planes": 10**9},
+    train=10_000,
+)
+HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
+GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
+PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE, GUESS), 2, PLANTED)
+TEXT = """\
+hand v1: 12 runs, 3 done, 9 to do
+                                         one core    a GPU
+  decode      100 images                     10 s     10 s
+  reference   60 images                      60 s   60.0 h
+  attribution 7,200 passes                 60 min   60 min
+  noise       150 noisy copies              5 min    5 min
+  ranking     20 rankings                    80 s     80 s
+  retraining  8 trainings, 3,600 images    60 min  3,600 h
+  scoring     10 images                      30 s     30 s
+  together about 64 min by the clock with 2 workers, by a measurement just now
+  together about 915 h (38 days) by the clock with 4 GPUs and 2 workers, assuming a guess
+  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all\
+ of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch
+  1.8e+21 floating-point operations"""
+
+
+BRIEF = """\
+hand v1: 9 of 12 runs to do
+  time about 64 min by the clock with 2 workers, by a measurement just now
+  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB a worker; more: plan"""
+
+
+def test_a_plan_in_words_and_as_a_record():
+    assert PLAN.text() == TEXT
+    assert PLAN.brief() == BRIEF
+    quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
+    assert "noise" not in quiet.text() and PLAN.wall(GUESS) - quiet.wall(GUESS) == 150 * 2.0 / 2  # drawn by the cores
+    unranked = replace(PLAN, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
+    assert [PLAN.wall(rates) - unranked.wall(rates) for rates in (HERE, GUESS)] == [20 * 4.0 / 2, 20 * 4.0 / 4]
+    found = json.loads(json.dumps(PLAN.record()))
+    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3840)
+    work = found["work"]
+    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7680)
+    assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
+
+
+def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, monkeypatch):
+    extracting = WORK._replace(extracted=10**6, images=4 * 10**6)
+    text = replace(PLAN, work=extracting).text()
+    assert "  disk 7 MB, 1 MB of it for the removed features of each worker's training, up to 11 MB while" in text
+    assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).brief()
+    for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are there already
+        monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        with pytest.raises(StoreError, match="the plan needs 3 MB more") if refused else nullcontext():
+            forecast.refuse_full_disk(extracting, "data", Workspace(tmp_path), workers=2)
+
+
+def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
+    submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
+    assert "  submission  40 maps by its own code    not measured\n" in submitted.text()
+    assert submitted.wall(HERE) == PLAN.wall(HERE)
+    assert submitted.record()["estimates"][0]["parts"]["submission"] is None
+    filled = replace(submitted, work=submitted.work._replace(images_filled=30))
+    measured = replace(HERE, submission=2.0, fill=4.0)
+    known = replace(filled, estimates=(measured,))
+    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
+    assert "  filling     30 images                     2 min\n" in known.text()
+    assert "not measured" not in known.text()
+
+
+def test_rates_are_measured_per_image(monkeypatch):
+    """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
+    now, steps = [0.0], []
+    monkeypatch.setattr(this_machine.time, "process_time", lambda: now[0])
+
+    def take(kernel, seconds, images):
+        def kernel_that_takes(*arguments):
+            now[0] += seconds * images(*arguments)
+            return {}
+
+        monkeypatch.setattr(this_machine, kernel, kernel_that_takes)
+
+    class Steps:
+        """Each takes 2 seconds an image, and one that is done once, in the first half of a size's steps, 100 more."""
+
+        def __init__(self, model, inputs, labels, norm, short, seed):
+            assert len(labels) == len(inputs) >= short.batch
+            self.steps, self.recipe, self.sizes = round(short.epochs * len(inputs) / short.batch), short, set()
+
+        def advance(self):
+            size = len(steps) * len(self.recipe.sides) // self.steps
+            now[0] += 2.0 * self.recipe.batch + 100.0 * (size not in self.sizes)
+            self.sizes.add(size)
+            steps.append(size)
+
+    monkeypatch.setattr(this_machine, "Training", Steps)
+    take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
+    take("compute_importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
+    take("rank_to_planes", 7.0, lambda importance, ties, layout: len(importance))
+    take("draw_normal_noise", 13.0, lambda images, ids, *rest: len(ids))
+    take("decode_image", 11.0, lambda photo, record: 1)
+    found = measure_worker_rates(PLANTED, WORK)
+    sizes = len(find_recipe(PLANTED.recipe).sides)
+    half = 8 // sizes
+    assert steps == [size for size in range(sizes) for _ in range(2 * half)]
+    assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
+    assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
+    steps.clear()
+    assert this_machine.time_training(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flops", "batch", "sizes", "steps"),
+    [
+        ("cuda", 8.2e9, 256, 4, 3),  # ResNet-50 at 224 pixels by imagenet's recipe: 4e13 operations are six steps
+        ("cuda", 8.2e9, 256, 1, 6),
+        ("cuda", 25e6, 128, 1, 80),  # as for ResNet-8: at most so many
+        ("cpu", 8.2e9, 256, 4, 1),
+    ],
+)
+def test_several_steps_of_each_size_are_timed_on_a_gpu(kind, flops, batch, sizes, steps):
+    assert this_machine._count_timed_steps(flops, batch, sizes, torch.device(kind)) == steps
+
+
+def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(monkeypatch):
+    def fit(model, inputs, labels, norm, recipe, seed):
+        assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
+        raise NoRoom(recipe.title)
+
+    monkeypatch.setattr(this_machine, "fit", fit)
+    for nothing, tried in (("references", "quick@1"), ("images_retrained", "quick-reference@1")):
+        found = this_machine._too_large(OLDER["quick@1"], WORK._replace(**{nothing: 0}))
+        assert found == ((tried, tried),)
+
+
+def test_assumed_rates_are_operations_over_speed():
+    found = assume_rates(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/compute/test_networks.py)
+    assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
+    assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
+    assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
+
+
+def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_kernels():
+    """Not by its operations alone, of which a GPU does trillions a second."""
+    suite = find_suite("cifar10")
+    found, recipe = assume_rates(suite, GPU), suite.recipe_record
+    assert found.train == pytest.approx(0.001 / recipe.batch)
+    large = assume_rates(find_suite("imagenet-paper"), GPU)
+    assert large.train == pytest.approx(3 * count_cost_per_image(find_suite("imagenet-paper")).flops / 8.1e13)
+
+
+def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
+    suite = find_suite("imagenet")
+    made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
+    designs = made.designs
+    assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
+    assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
+    gpu = made.estimates[-1]
+    assert designs[-1].seconds == pytest.approx(made.wall(gpu))
+    assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
+    assert [line for line in made.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_rates_of_a_gpu():
+    found = measure_worker_rates(find_suite("cifar10"))
+    assert found.gpus >= 1
+    assert 0 < found.train < 1e-3
+
+
+class OneWorker:
+    """Is there after a look, and ends its one job with this value or error."""
+
+    idle, jobs = 0, ()
+
+    def __init__(self, value, error, gpus):
+        self.gpus, self._outcome = gpus, JobOutcome("rates", value, error)
+
+    def submit(self, job):
+        assert self.idle
+        self.jobs += ((job.call, job.arguments),)
+
+    def wait(self, timeout):
+        self.idle = 1
+        return [self._outcome] if self.jobs else []
+
+
+@pytest.mark.parametrize(("gpus", "error"), [(4, None), (0, RunError("KeyError: 'a'")), (2, MachineError("is busy"))])
+def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_what_it_lacks(gpus, error):
+    made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("trains without compiling",))
+    worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
+    if error:
+        made = assume_rates(PLANTED, GPU if gpus else CORE)
+        said = f"nothing was measured ({error}); the times below are assumed"
+    assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
+    assert lines == [f"planted v1: {said}"]
+    assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)
+
+
+@pytest.mark.process
+def test_the_process_that_plans_opens_no_gpu(monkeypatch):
+    """On a machine that says it has two GPUs, and whose workers find none: the plan is made all the same."""
+
+    def opened():
+        raise AssertionError("the process that plans asked for CUDA")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    lines = []
+    with this_machine.measure_rates_here(lines.append) as ask:
+        found = ask(PLANTED, None)
+    assert (found.gpus, found.measured) == (2, False)
+    (line,) = lines
+    assert "the GPU that this process was given is lost" in line

@@ -1,0 +1,105 @@
+"""Compiled or not: what `doctor --suite` measures on a GPU, what the store keeps of it, and what `run` makes of it."""
+
+import os
+from io import StringIO
+
+import pytest
+import torch
+from rich.console import Console
+
+from roarbench import devices
+from roarbench.cli import doctor
+from roarbench.cli.options import EngineOptions
+from roarbench.cli.run import _choose_compiling
+from roarbench.devices import COMPILING
+from roarbench.execution import this_machine
+from roarbench.execution.this_machine import describe_training_modes, measure_training_modes
+from roarbench.plan.suites import find_suite
+from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, explain_compiling, note_training_modes
+from roarbench.store.workspace import Workspace
+
+QUICK = find_suite("quick")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setenv(COMPILING, "mine")
+    monkeypatch.delenv(COMPILING)
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """Seconds an image of each mode of torch's compiler, or an error; the suite's own network, at full size."""
+    found = {"": 1 / 3000, "default": 1 / 4000, "reduce-overhead": RuntimeError("graphs\nfail")}
+
+    def timed(suite, recipe):
+        assert (suite, recipe.sides) == (QUICK, (1.0,))
+        taken = found[os.environ.get(COMPILING, "")]
+        if isinstance(taken, Exception):
+            raise taken
+        return taken
+
+    monkeypatch.setattr(this_machine, "time_training", timed)
+    return found
+
+
+def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
+    os.environ[COMPILING] = "mine"
+    found = measure_training_modes(QUICK)
+    assert {name: found[name] for name in (UNCOMPILED, COMPILED)} == pytest.approx({UNCOMPILED: 3000, COMPILED: 4000})
+    assert found[GRAPHS] == "fails (RuntimeError: graphs fail)"
+    words = "uncompiled 3,000 images/s, compiled 4,000 images/s, CUDA graphs fails (RuntimeError: graphs fail)"
+    assert describe_training_modes(found) == words
+    assert os.environ[COMPILING] == "mine"
+
+
+def test_a_compiler_that_gave_up_has_no_speed(seconds, monkeypatch):
+    """The network ran as it is, which is the speed of no compiled one."""
+    monkeypatch.setattr(devices, "_FAILED", ["no C compiler"])
+    found = measure_training_modes(QUICK)
+    assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
+
+
+@pytest.mark.parametrize(("compiled", "pays"), [(3301.0, True), (3299.0, False), ("fails", False)])
+def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(compiled, pays, tmp_path):
+    store, other = Workspace(tmp_path), find_suite("cifar10")
+    note_training_modes(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
+    note_training_modes(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
+    line = "compiles resnet-quick at 64 pixels by quick@2, as doctor measured 3,301 images/s instead of 3,000 on a GPU"
+    assert explain_compiling(store, QUICK) == (line if pays else "")
+    assert explain_compiling(store, other)
+    assert explain_compiling(store, find_suite("planted")) == ""
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"resnet-quick at 64 pixels by quick@2": 3}', "{}"])
+def test_a_damaged_record_decides_nothing_and_is_written_anew(text, tmp_path):
+    (tmp_path / "training-modes.json").write_text(text)
+    assert explain_compiling(Workspace(tmp_path), QUICK) == ""
+    note_training_modes(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
+    assert explain_compiling(Workspace(tmp_path), QUICK)
+
+
+def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path, monkeypatch):
+    console = Console(file=StringIO(), width=200)
+    monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(devices, "list_gpus", lambda: ("0",))
+    said = doctor.compare_training_modes(QUICK, tmp_path).found
+    assert said.endswith("compiles resnet-quick at 64 pixels by quick@2, as doctor measured 4,000 images/s instead of "
+                         "3,000 on a GPU")  # fmt: skip
+    _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    assert os.environ.pop(COMPILING) == "default"
+    assert "as doctor measured" in console.file.getvalue()
+    for asked, compiles in ((False, False), (True, True)):  # nothing was measured of this suite
+        _choose_compiling(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
+        assert (os.environ.pop(COMPILING, "") == "default") is compiles
+    monkeypatch.setattr(devices, "list_gpus", lambda: ())
+    _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    assert COMPILING not in os.environ
+
+
+def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
+    assert "on a GPU alone" in doctor.compare_training_modes(QUICK, tmp_path).found
+    assert "trains nothing" in doctor.compare_training_modes(find_suite("imagenet-networks"), tmp_path).found
+    assert list(tmp_path.iterdir()) == []

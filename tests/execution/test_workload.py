@@ -1,0 +1,183 @@
+"""What runs need: counts by hand, and those of the paper."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from roarbench.compute import train
+from roarbench.compute.networks import SmallResNet, count_network_cost
+from roarbench.datasets.catalogue import find_dataset
+from roarbench.enums import Split
+from roarbench.estimators import engine
+from roarbench.estimators.catalogue import TWINS
+from roarbench.estimators.engine import compute_maps_together
+from roarbench.estimators.estimator import VARIANTS
+from roarbench.execution import importance, jobs, ranking_jobs
+from roarbench.execution.scheduler import run_missing
+from roarbench.execution.workload import Work, count_explained_at_once, count_work
+from roarbench.plan.planned_runs import expand_points, list_shared_inputs
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import add_estimators, find_suite
+from roarbench.submissions.checks import count_maps_of_run
+from tests.helpers import tiny_suite
+
+TRAIN, TEST = 9469, 3925  # images of imagenette64
+RECIPES = {"recipe": "cifar10@1", "reference_recipe": "fashion-mnist@1"}  # 15 and 10 epochs
+MORF_BLOCK = Block(MORF, ("random", "grad"), (0.9,), seeds=1)
+BLOCKS = (Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2), MORF_BLOCK)
+SUITE = replace(tiny_suite.SUITE, name="hand", dataset="imagenette64", model="resnet-quick", blocks=BLOCKS, **RECIPES)
+SCALARS, MINE = 3 * 64 * 64, "mine@1a2b3c4d"
+COST = count_network_cost("resnet-quick", 10, 3, 64)
+
+
+def test_counts_of_a_fresh_suite_by_hand():
+    """Its memory: what the layers put out for a batch, three copies of the weights, one level's removed bits.
+
+    And all images in bfloat16, 72 pixels a side with what is mirrored around them.
+    """
+    jobs = count_work(SUITE, expand_points(SUITE))
+    trainings = 2 + 3 * 2 * 2
+    assert jobs.trainings == trainings + 1  # and the reference
+    assert jobs.scorings == 1 + 2
+    assert jobs.images_decoded == TRAIN + TEST
+    assert jobs.images_retrained == trainings * 15 * TRAIN
+    assert jobs.images_reference == 10 * TRAIN
+    assert jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
+    assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
+    assert jobs.copies_drawn == 15 * (TRAIN + TEST)
+    assert jobs.images_ranked == 3 * (TRAIN + TEST)
+    assert jobs.images_filled == 0  # the mean is at hand
+    linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
+    assert count_work(linear, expand_points(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
+    planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
+    assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
+    assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
+    small = count_work(SUITE, expand_points(SUITE), 5000)  # counts its images, of which there are fewer to test
+    assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
+    step = 128 * (COST.activations + SCALARS) + 3 * COST.parameters  # 128 images at once: the batch of cifar10@1
+    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
+
+
+def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_each_worker():
+    """ImageNet's, 24.1 GB a training and .9 GB where test images alone are degraded; smaller sets are held."""
+    suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
+    jobs = count_work(suite, points := expand_points(suite))
+    assert jobs.extracted == 1_281_167 * bits
+    assert [jobs.disk_with(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
+    last = count_work(suite, points[-1:], there=list_shared_inputs(suite, points))
+    assert last.disk_with(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
+    untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
+    scored = replace(suite, blocks=(MORF_BLOCK,))
+    assert (untouched.extracted, count_work(scored, expand_points(scored)).extracted) == (0, 50_000 * bits)
+    assert count_work(SUITE, expand_points(SUITE)).extracted == 0
+
+
+def test_what_rows_share_is_counted_once():
+    """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
+    names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
+    names += (MINE, *(f"{MINE}~{twin}" for twin in TWINS))
+    suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
+    jobs = count_work(suite, expand_points(suite))
+    assert jobs.copies_drawn == 2 * 15 * (TRAIN + TEST)
+    assert jobs.images_submitted == 2 * (1 + len(VARIANTS)) * (TRAIN + TEST)  # a blurred twin has its submission's maps
+    whole = replace(find_suite("imagenette64"), references=1)
+    points = [point for point in expand_points(whole) if "~" not in point.cell.estimator]
+    assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
+
+
+def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monkeypatch):
+    table = replace(find_dataset("breast-cancer-10"), channels=12)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
+    blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
+    suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
+    assert count_work(suite, expand_points(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
+
+
+ROWS = ("random", "grad", "var-grad", "ig")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuned_on", [None, *Split])
+def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
+    """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
+    blocks = tuple(Block(each, ROWS, (0.5,), seeds=1) for each in ((MATCHED,) if tuned_on else (ROAR, MORF)))
+    suite, done = replace(tiny_suite.SUITE, blocks=blocks, tuned_on=tuned_on or Split.TRAIN), Counter()
+
+    def note(kind, place, name, images):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *given: done.update({kind: len(images(*given))}) or real(*given))
+
+    def explained(*given):
+        def passed(module, inputs):
+            done["explained"] += len(inputs[0]) if isinstance(module, SmallResNet) else 0
+
+        with register_module_forward_pre_hook(passed):
+            return compute_maps_together(*given)
+
+    note("trained", train.Training, "_add_gradients", lambda self, index: index)
+    note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
+    note("ranked", ranking_jobs, "rank_to_planes", lambda importance, *_: importance)
+    note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
+    monkeypatch.setattr(importance, "compute_maps_together", explained)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
+    work = tiny_suite.make_work(tmp_path, suite)
+    events = run_missing(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
+    assert [event.failure for event in events if event.failure] == []
+    counted = count_work(suite, expand_points(suite))
+    kinds = ("trained", "scored", "explained", "ranked")
+    assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
+
+
+def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
+    suite = replace(SUITE, given="w@0", blocks=(MORF_BLOCK,))
+    jobs = count_work(suite, expand_points(suite))
+    assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
+    assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
+    assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
+    assert jobs.images_scored == (1 + 2) * TEST + TEST
+    assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
+    assert jobs.memory == 4 * (64 * (COST.activations + 2 * SCALARS) + COST.parameters)  # 64 images' two maps
+
+
+def test_what_is_done_is_not_counted_again():
+    points = expand_points(SUITE)
+    done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
+    jobs = count_work(SUITE, [point for point in points if point not in done], there=list_shared_inputs(SUITE, done))
+    assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
+    assert jobs.images_ranked == 2 * (TRAIN + TEST)
+    explained = [point for point in points if point.cell.estimator == "grad"]
+    rest = [point for point in points if point not in explained]
+    assert count_work(SUITE, rest, there=list_shared_inputs(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
+    assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
+
+
+@pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick@6", (TRAIN + 2 * TEST) * 3)])
+def test_validate_and_a_forecast_count_the_same_maps(name, maps):
+    """Three references, and of each the submission's own maps and those of its untrained twin."""
+    suite = find_suite(name)
+    joined = add_estimators(suite, [MINE])
+    assert count_maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
+
+
+WIDE = """
+from torch import nn
+def build(classes, channels, size):
+    layers = nn.Conv2d(channels, 256, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, classes)
+    return nn.Sequential(*layers)
+"""
+
+
+def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
+    """Built-in networks explain 64, however large: their maps are published."""
+    own = SimpleNamespace(dataset=None, source=WIDE)
+    wide = replace(SUITE, model="net.build@0", own=own)
+    numbers = 256 * 64 * 64 + 256 + 10
+    assert [count_explained_at_once(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
+    assert count_explained_at_once(wide) == min(64, 2**30 // (4 * numbers)) == 64
+    large = replace(wide, dataset="imagenette")  # of 128 pixels
+    assert count_explained_at_once(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63

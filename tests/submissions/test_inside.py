@@ -1,0 +1,156 @@
+"""What a sandbox is asked and answers in sealed memory, and what a submission may define; both without a sandbox."""
+
+import fcntl
+import mmap
+import os
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import InputXGradient
+from torch import nn
+
+from roarbench.submissions import channel
+from roarbench.submissions.channel import HEADER, create_answer, read_answer, read_request, write_map
+from roarbench.submissions.entry_points import NoEstimate, estimate_of
+from roarbench.submissions.faults import LINE, SubmissionFault, make_fault
+
+ARRAYS = {
+    "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
+    "count": np.array(7, np.int64),
+    "source": np.frombuffer(b"import torch", np.uint8),
+    "nothing": np.zeros((0, 3), np.float32),
+}
+
+
+def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
+    asked = {"batch": 4, "network": {"name": "resnet8"}}
+    descriptor = channel.write_request(asked, ARRAYS)
+    about, arrays = read_request(descriptor)
+    assert (about, list(arrays)) == (asked, list(ARRAYS))
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array, strict=True)
+    arrays["images"][:] = 0  # a copy, which can be written
+    np.testing.assert_array_equal(read_request(descriptor)[1]["images"], ARRAYS["images"])
+    for change, *more in ((os.pwrite, b"x", 0), (os.ftruncate, 1), (mmap.mmap, 0)):
+        with pytest.raises(PermissionError):
+            change(descriptor, *more)
+    os.close(descriptor)
+
+
+def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_ends_where_the_map_begins():
+    answer = create_answer(6)
+    assert read_answer(answer)[0] == {}
+    write_map(answer, 0, np.array([1, 2], np.float32))
+    write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
+    channel.write_header(answer, {"fault": None, "dims": 3})
+    header, numbers = read_answer(answer)
+    for change, *more in (
+        (fcntl.fcntl, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE),
+        (fcntl.fcntl, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL),
+        (os.ftruncate, 2**30),
+        (os.ftruncate, 0),
+    ):
+        with pytest.raises(PermissionError):
+            change(answer, *more)
+    os.pwrite(answer, b"x" * (HEADER + 4), 0)  # what was read stays
+    assert header == {"fault": None, "dims": 3}
+    np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))
+    # what is no object is no header
+    for text in (b"", b"[1, 2]", b"{", b"[" * 60000, b"\xff\xfe", b"null", b"1" * 60000):
+        os.pwrite(answer, (len(text) or 2**63).to_bytes(8, "little") + text, 0)
+        assert read_answer(answer)[0] is None
+    write_map(answer, 0, np.frombuffer(b'"x"}' * 6, np.float32))
+    os.pwrite(answer, (HEADER + 20).to_bytes(8, "little") + b'{"a": ', 0)
+    assert read_answer(answer)[0] is None
+    os.close(answer)
+
+
+def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.delattr(fcntl, "F_ADD_SEALS")
+    request, answer = channel.write_request({"batch": 4}, ARRAYS), create_answer(1)
+    write_map(answer, 0, np.ones(1, np.float32))
+    channel.write_header(answer, {"fault": None})
+    assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
+    assert [os.fstat(descriptor).st_nlink for descriptor in (request, answer)] == [0, 0]
+    for descriptor in (request, answer):
+        os.close(descriptor)
+
+
+IMAGES = torch.arange(1.0, 9.0).reshape(2, 1, 2, 2)
+TARGETS = torch.tensor([0, 1])
+WEIGHTS = torch.tensor([[1.0, -1.0, 0.5, 2.0], [3.0, 0.0, -2.0, 1.0]])
+
+
+def network():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False))
+    model[1].weight.data = WEIGHTS.clone()
+    return model
+
+
+def seeded(seed=7):
+    return torch.Generator().manual_seed(seed)
+
+
+def called(generator=None, **names):
+    return estimate_of(SimpleNamespace(**names))(network(), IMAGES, TARGETS, generator or seeded())
+
+
+def test_a_class_of_captum_explains_each_image_s_own_target():
+    """Of a linear network the input times the gradient is the input times the weights of the target."""
+    found = called(estimator=InputXGradient)
+    torch.testing.assert_close(found.detach(), IMAGES * WEIGHTS.reshape(2, 1, 2, 2), rtol=0, atol=0)
+    assert not IMAGES.requires_grad
+
+
+def test_a_function_by_quantus_convention_gets_copies_as_arrays_by_name():
+    def explain_func(model, inputs, targets, **kwargs):
+        assert isinstance(model, nn.Sequential) and kwargs == {}
+        np.testing.assert_array_equal(inputs, before.numpy())
+        np.testing.assert_array_equal(targets, np.array([0, 1], np.int64), strict=True)
+        inputs[:] = 0
+        return (np.arange(8.0) / 3).reshape(2, 1, 2, 2)
+
+    before = IMAGES.clone()
+    found = called(explain_func=explain_func)
+    torch.testing.assert_close(found, (torch.arange(8, dtype=torch.float64) / 3).float().reshape(2, 1, 2, 2))
+    assert torch.equal(IMAGES, before)
+
+
+def test_global_chance_is_that_of_the_images_generator():
+    for draw in (
+        lambda: torch.rand(4).numpy(),
+        lambda: np.random.rand(4),  # noqa: NPY002
+        lambda: [random.random() for _ in range(4)],
+    ):
+        source = {"explain_func": lambda model, inputs, targets, draw=draw: np.asarray(draw(), np.float32)}
+        one, again, other = (called(seeded(seed), **source) for seed in (1, 1, 2))
+        assert torch.equal(one, again)
+        assert not torch.equal(one, other)
+        drawn, untouched = seeded(), seeded().get_state()
+        called(drawn, **source)
+        assert not torch.equal(drawn.get_state(), untouched)  # so that images are explained one at a time
+
+
+def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refused_in_words():
+    generator = seeded()
+    images, given = called(generator, estimate=lambda model, images, targets, generator: (images, generator))
+    assert images is IMAGES and given is generator
+    for names, words in (
+        ({"estimator": 3}, "no function 'estimate'"),
+        ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are there"),
+        ({"estimate": lambda model, images: images}, "does not take four arguments"),
+    ):
+        with pytest.raises(NoEstimate, match=words):
+            estimate_of(SimpleNamespace(**names))
+
+
+def test_words_of_a_fault_are_one_printable_line():
+    found = make_fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
+    assert found.words.isprintable()
+    assert found.words.startswith("[2J a b")
+    assert len(found.words) == LINE
+    assert found.trace == "x ]0; \n  y "

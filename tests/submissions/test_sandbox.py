@@ -1,0 +1,301 @@
+"""The sandbox itself: both ways to start it, its canaries, and whose fault it is when it does not start."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from roarbench.compute.networks import build_network
+from roarbench.errors import SandboxError
+from roarbench.submissions import explain as module
+from roarbench.submissions import launch, preflight, watch
+from roarbench.submissions.explain import Task, derive_image_seeds, explain
+from roarbench.submissions.faults import HarnessFault, SubmissionFault
+from roarbench.submissions.limits import CHECK, SCRATCH, Limits
+from roarbench.submissions.preflight import check_sandbox
+from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
+
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
+
+
+def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches():
+    (part,) = make_task(GRADIENT).parts
+    other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
+    parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
+    answer = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    assert (answer.fault, answer.drew) == (None, False)
+    space: dict = {}
+    exec(GRADIENT, space)
+    for part, maps in zip(parts, answer.maps, strict=True):
+        batches = (slice(i, i + 2) for i in range(0, len(maps), 2))
+        found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
+        # one thread inside, maybe several here
+        torch.testing.assert_close(maps, torch.cat(found), rtol=1e-4, atol=1e-6)
+
+
+def test_a_network_of_a_users_file_is_built_inside():
+    source = """
+from torch import nn
+def net(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))
+"""
+    network = NETWORK._replace(name="mine.net@1", source=source)
+    model = build_network(**network._asdict(), generator=torch.Generator().manual_seed(0)).eval()
+    task = make_task(GRADIENT)
+    answer = explain(Task(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
+    assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
+
+
+def test_an_answer_may_be_larger_than_a_scratch_file():
+    (part,) = make_task(GRADIENT).parts
+    images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
+    ids = torch.arange(len(images))
+    asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
+    answer = explain(Task(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
+    assert answer.fault is None and bool((answer.maps[0] == 1).all())
+
+
+def test_images_whose_maps_are_not_finite_are_named():
+    first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
+    (part,) = make_task(first, batch=2).parts
+    answer = explain(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
+    assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
+    assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
+
+
+def test_chance_belongs_to_an_image():
+    drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
+    for batch in (2, 5):
+        task = make_task(drawing, batch=batch)
+        answer = explain(task, CHECK)
+        assert answer.drew
+        numbers = derive_image_seeds(task.parts[0].ids.tolist()).tolist()
+        one = [torch.rand((1, 3, 16, 16), generator=torch.Generator().manual_seed(s)) for s in numbers]
+        torch.testing.assert_close(answer.maps[0], torch.cat(one), rtol=0, atol=0)
+
+
+def test_trusted_code_runs_without_a_sandbox_and_without_tf32():
+    outside = f"""
+import os, torch
+assert os.path.exists({__file__!r})
+assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic
+"""
+    assert explain(make_task(outside + GRADIENT), CHECK, trust=True).fault is None
+    assert explain(make_task(outside + GRADIENT), CHECK).fault.kind is SubmissionFault.IMPORT
+
+
+HIDDEN_USE = {
+    "processor time of processes that live side by side": (
+        "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass",
+        SubmissionFault.TIME,
+    ),
+    "memory that is shared and dropped from all page tables": (
+        """
+import mmap
+kept = [mmap.mmap(-1, 2**24) for _ in range(60)]
+for memory in kept:
+    memory.write(bytes(2**24))
+    memory.madvise(mmap.MADV_DONTNEED)
+""",
+        SubmissionFault.IMPORT,
+    ),
+    "page tables of a mapping that is only read": (
+        """
+import mmap, time
+memory = mmap.mmap(-1, 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+for place in range(0, 2**39, 2**21):
+    memory[place]
+time.sleep(1)
+""",
+        SubmissionFault.MEMORY,
+    ),
+    "empty files": (
+        """
+import time
+for number in range(20_000):
+    open(f"/tmp/{number}", "w").close()
+time.sleep(1)
+""",
+        SubmissionFault.FILES,
+    ),
+    "processor time of children that nobody waits for": (
+        """
+import os, signal, time
+try:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+except PermissionError:
+    pass
+end = time.monotonic() + 40
+while time.monotonic() < end:
+    if os.fork() == 0:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        os._exit(0)
+    try:
+        os.wait()
+    except ChildProcessError:
+        pass
+""",
+        SubmissionFault.TIME,
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
+def test_what_does_not_show_in_one_process_is_limited(code, kind):
+    """A clock that runs much longer than the processor, as on a busy machine, is no fault."""
+    answer = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
+    assert answer.fault.kind is kind
+    assert ("be faster" in answer.fault.words) == (kind is SubmissionFault.TIME)
+    assert answer.death.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
+
+
+def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
+    """Where groups can be made, whether or not they limit anything there."""
+    if not (watch._MOUNT / "cgroup.procs").exists():
+        monkeypatch.setattr(watch, "_MOUNT", watch._MOUNT / "unified")
+    monkeypatch.setattr(watch, "_NEEDED", set())
+    monkeypatch.setattr(watch, "find_parent_group", watch.find_parent_group.__wrapped__)
+    if not (parent := watch.find_parent_group()):
+        pytest.skip("no cgroup v2 that this user may write to")
+    burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
+    answer = explain(make_task(burn + GRADIENT), CHECK)
+    assert answer.fault is None
+    assert answer.death.cpu > 2
+    assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
+
+
+def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
+    if watch.find_parent_group() is None:
+        pytest.skip("no cgroup v2 with memory and pids that this user may write to")
+    monkeypatch.setattr(watch, "_LOOK", 5.0)
+    takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
+    fault = explain(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
+    assert fault.kind is SubmissionFault.MEMORY
+
+
+def test_memory_that_processes_share_counts_once():
+    """Twelve processes with 200 MiB that they all have from their parent are not 2.4 GiB."""
+    family = """
+import os, time
+kept = bytearray(200 * 2**20)
+for _ in range(11):
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+time.sleep(2)
+"""
+    answer = explain(make_task(family + GRADIENT), replace(CHECK, memory=2**30))
+    assert answer.fault is None
+    assert answer.death.peak < 2**30
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeypatch):
+    if device == "cpu" or torch.cuda.is_available():
+        monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
+        explain(make_task(GRADIENT)._replace(device=device), CHECK)
+
+
+def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
+    assert "/dev/nvidia0" not in launch.make_sandbox_command("inside.py", [], 3)
+    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.make_sandbox_command("inside.py", [], 3, gpu=True))
+    user, base = (str(tmp_path / name) for name in ("user", "base"))
+    monkeypatch.setattr("site.ENABLE_USER_SITE", True)
+    monkeypatch.setattr("site.getusersitepackages", lambda: user)
+    monkeypatch.setattr("site.getsitepackages", lambda: [base])
+    assert user not in launch.list_package_folders()  # there is none
+    for folder in (user, base):
+        Path(folder).mkdir()
+    assert launch.list_package_folders()[-2:] == [user, base] and {user, base} <= {
+        *launch.make_sandbox_command("inside.py", [], 3)
+    }
+
+
+def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
+    check_sandbox.__wrapped__()
+    monkeypatch.setattr(
+        preflight,
+        "make_sandbox_command",
+        lambda script, arguments, policy: launch.make_trusted_command(script, arguments),
+    )
+    walls = "a file, a TCP socket, a Unix socket, another process"
+    with pytest.raises(SandboxError, match=f"^leak: inside the sandbox there is {walls}"):
+        check_sandbox.__wrapped__()
+
+
+WALLS = {
+    "--unshare-pid": "another process",
+    "--unshare-net": "a namespace of this machine",
+    "--unshare-ipc": "a namespace of this machine",
+    "--seccomp": "every system call",
+}
+
+
+@pytest.mark.parametrize("flag", WALLS)
+def test_each_missing_wall_is_seen(monkeypatch, flag):
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's namespaces come with one flag")
+
+    def weak(script, arguments, policy):
+        command = launch.make_sandbox_command(script, arguments, policy)
+        at = command.index(flag)
+        return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
+
+    monkeypatch.setattr(preflight, "make_sandbox_command", weak)
+    with pytest.raises(SandboxError, match=WALLS[flag]):
+        check_sandbox.__wrapped__()
+
+
+def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; write `apt-get install bubblewrap"):
+        check_sandbox.__wrapped__()
+
+
+AS_USER = """
+set -e
+hold={hold}
+for path in {paths}; do mkdir -p "$hold$path"; mount --bind "$path" "$hold$path"; done
+for home in {homes}; do mount -t tmpfs -o mode=755 tmpfs "$home"; done
+for path in {paths}; do mkdir -p "$path"; mount --bind "$hold$path" "$path"; done
+exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --inh-caps=-all {python} -c '
+import torch, sys
+from tests.helpers.sandboxed import GRADIENT, make_task
+from roarbench.submissions.explain import explain
+from roarbench.submissions.launch import make_sandbox_command
+from roarbench.submissions.limits import CHECK
+from roarbench.submissions.preflight import check_sandbox
+assert "--disable-userns" in make_sandbox_command("inside.py", [], 3)
+check_sandbox()
+many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
+faults = [explain(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
+print(*(fault and fault.kind for fault in faults))
+'
+"""
+
+
+def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
+    """Root becomes one in a mount namespace of its own, where Python's folders can be read by everybody."""
+    if os.geteuid() != 0:
+        pytest.skip("every other test here runs as an ordinary user")
+    unshare = require("unshare", "part of util-linux")
+    repository = Path(launch.__file__).parents[2]
+    paths = [sys.base_prefix, sys.prefix, str(repository)]
+    private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
+    held = " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private)
+    python = f"env PYTHONPATH={repository} {sys.executable}"
+    script = AS_USER.format(hold=tmp_path, paths=held, homes=" ".join(private), python=python)
+    command = [unshare, "-m", "--propagation", "private", "bash", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.endswith("None import files\n"), done.stderr

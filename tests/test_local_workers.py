@@ -1,0 +1,309 @@
+"""Jobs in processes: what comes back, what a death takes with it, what logs say, and how a process is ended."""
+
+import errno
+import json
+import logging
+import multiprocessing
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from operator import add
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from roarbench import local_workers, stopping
+from roarbench.devices import SHARING
+from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
+from roarbench.jobs import Job, perform_job
+from roarbench.local_workers import LocalEngine
+from roarbench.store.leases import _start_time
+from tests.helpers.commands import eventually
+from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forking():
+    """Fork workers from this process, which has imported all that they need, instead of starting a Python for each."""
+    context = multiprocessing.get_context("fork")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
+        yield
+
+
+@pytest.fixture(scope="module")
+def engine(forking):
+    """One worker, idle again after every test, though it may be another one."""
+    with LocalEngine(1) as made:
+        yield made
+
+
+def raising(error):
+    raise error
+
+
+def is_alive(pid):
+    return bool(_start_time(pid))  # a zombie has none
+
+
+def test_each_class_of_error():
+    for raised, kind, line in (
+        (CallerError("the disk is full"), CallerError, "the disk is full"),
+        (Diverged("loss nan"), RunError, "loss nan"),
+        (SystemExit(0), RunError, "RuntimeError: sys.exit(0) was called"),
+        (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
+        (MachineError("one image"), MachineError, "one image"),
+        (torch.OutOfMemoryError("CUDA out of memory."), MachineError, None),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), MachineError, None),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), MachineError, None),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), MachineError, None),
+        (OSError(errno.ENOENT, "No such file"), RunError, None),
+        (RuntimeError("shapes do not fit"), RunError, None),
+        (ValueError("out of memory, says an estimator"), RunError, None),
+    ):
+        value, error, _ = perform_job(Job("job", raising, (raised,)))
+        said = f"{type(raised).__name__}: {raised}" if line is None else line
+        assert (value, type(error), str(error)) == (None, kind, said)
+
+
+def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(monkeypatch):
+    """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
+    asked, seen = Mock(), RuntimeError("Triton Error [CUDA]: unspecified launch failure")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch, "ones", asked)
+    for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
+        perform_job(Job("job", raising, (planned,)))
+    assert not asked.called
+    dead, full = RuntimeError("an illegal memory access was encountered"), torch.OutOfMemoryError("CUDA out of memory")
+    for told, kind in ((dead, MachineError), (full, RunError), (None, RunError)):
+        asked.side_effect = told
+        _, error, _ = perform_job(Job("job", raising, (seen,)))
+        assert (type(error), str(error)) == (kind, f"RuntimeError: {seen}"), told
+    assert asked.call_count == 3
+
+
+def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
+    """Two workers on a dead GPU and one on another: the second worker on the dead one is no second chance."""
+    unless_poisoned = "__import__('os')._exit(9) if __import__('os').environ['CUDA_VISIBLE_DEVICES'] == '1' else 7"
+    with LocalEngine(3, ("1", "0")) as engine:  # shown 1, 0, 1
+        outcomes = [do(engine, eval, unless_poisoned) for _ in range(2)]
+    assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
+    assert outcomes[1].value == 7
+
+
+def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_whatever_they_do():
+    with pytest.raises(KeyError), LocalEngine(2) as engine:
+        for name, call, arguments, idle in (("long", time.sleep, (PATIENCE,), 1), ("short", add, (1, 1), 0)):
+            engine.submit(Job(name, call, arguments))
+            assert engine.idle == idle
+        pids = [worker.process.pid for worker, _ in engine._busy.values()]
+        (ended,) = collect(engine, 1).values()
+        assert ended[:3] == ("short", 2, None)
+        assert engine.idle == 1
+        raise KeyError
+    assert len(pids) == 2 and not any(map(is_alive, pids))
+
+
+def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one_that_replaces_it():
+    def shown(engine):
+        names = ("CUDA_VISIBLE_DEVICES", SHARING, "TORCHINDUCTOR_COMPILE_THREADS")
+        for number in range(3):
+            engine.submit(Job(str(number), eval, (f"[__import__('os').environ[name] for name in {names}]",)))
+        return sorted(outcome.value for outcome in collect(engine, 3).values())
+
+    threads = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
+    expected = [["4", "2", threads], ["4", "2", threads], ["GPU-7", "1", threads]]
+    with LocalEngine(3, ("4", "GPU-7")) as engine:
+        assert (shown(engine), engine.gpus) == (expected, 2)
+        assert do(engine, os._exit, 3).error
+        idle = engine._idle[-1].process
+        idle.kill()
+        idle.join()
+        assert shown(engine) == expected
+
+
+def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(engine):
+    """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
+    killed = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
+    assert (killed.value, type(killed.error)) == (None, MachineError)
+    assert str(killed.error) == "its process died (signal SIGKILL; often too little memory)"
+    pid = do(engine, os.getpid).value
+    assert type(do(engine, torch.empty, 10**15).error) is MachineError
+    assert engine.idle == 1
+    engine.submit(Job("long", time.sleep, (PATIENCE,)))
+    engine.stop("another")
+    engine.stop("long")
+    assert str(collect(engine, 1)["long"].error) == "its process died (it was stopped)"
+    assert do(engine, os.getpid).value != pid
+    assert not is_alive(pid)
+
+
+def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends():
+    """One job that fails again and again is no fault of its worker."""
+    with LocalEngine(1) as engine:
+        for name in "aaaabc":
+            engine.submit(Job(name, os._exit, (3,)))
+            assert collect(engine, 1)[name].error
+            assert engine.idle == (name != "c")
+        with pytest.raises(MachineError, match="every worker failed 3 jobs in a row"):
+            engine.wait(0.0)
+
+
+def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_sleep_of_the_command(engine, monkeypatch):
+    monkeypatch.setattr(local_workers, "STILL", 30.0)
+    engine.submit(Job("long", time.sleep, (1.0,)))
+    assert engine.wait(0.1) == []
+    engine._looked -= 1000.0  # this process was stopped, and its workers with it
+    assert collect(engine, 1)["long"].error is None
+    monkeypatch.setattr(local_workers, "STILL", 2.0)
+    pid = do(engine, os.getpid).value
+    engine.submit(Job("job", time.sleep, (PATIENCE,)))
+    os.kill(pid, signal.SIGSTOP)
+    assert str(collect(engine, 1)["job"].error) == "its process died (it stood still for 2 s)"
+    assert do(engine, os.getpid).value != pid
+
+
+@pytest.mark.parametrize(
+    ("signs", "silent", "killed"),
+    [(0, 200.0, False), (0, 1300.0, True), (5, 100.0, False), (5, 200.0, True)],
+)
+def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, killed, monkeypatch):
+    """It imports torch, which can come slowly over a network."""
+    reasons = []
+    with LocalEngine(1) as engine:
+        worker = engine._idle[0]._replace(signs=SimpleNamespace(value=signs))
+        monkeypatch.setattr(engine, "_kill", lambda worker, why: reasons.append(why))
+        engine._busy = {worker.connection: (worker, Job("job", os.getpid, ()))}
+        engine._silence = {worker.number: (signs, silent)}
+        engine._look_for_signs()
+        engine._busy = {}
+    assert bool(reasons) is killed
+
+
+def test_a_worker_does_not_hear_an_interrupt_and_that_of_its_parent_ends_it_at_once():
+    with pytest.raises(KeyboardInterrupt), LocalEngine(1) as engine:
+        pid = check_outcomes(engine)
+        os.kill(pid, signal.SIGINT)
+        assert do(engine, os.getpid).value == pid
+        os.kill(pid, signal.SIGSTOP)  # now it does not hear that it is to end either
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert not is_alive(pid)
+
+
+def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_its_job(monkeypatch, capfd):
+    monkeypatch.setattr(local_workers, "multiprocessing", multiprocessing)  # as outside of tests
+    with LocalEngine(2) as engine:
+        interrupted, killed = (worker.process for worker in engine._idle)
+        engine.submit(Job("job", add, (1, 1)))
+        killed.kill()  # it is still importing torch
+        for pause in (0.05, 0.0):  # at once, and amid its imports
+            os.kill(interrupted.pid, signal.SIGINT)
+            time.sleep(pause)
+        assert "its process died" in str(collect(engine, 1)["job"].error)
+        for name in ("one", "other"):
+            engine.submit(Job(name, os.getpid, ()))
+        assert interrupted.pid in {outcome.value for outcome in collect(engine, 2).values()}
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def compute_for_ever(told):
+    """A parent whose worker never looks up."""
+    with LocalEngine(1) as engine:
+        pid = do(engine, os.getpid).value
+        engine.submit(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
+        told.send(pid)
+        time.sleep(PATIENCE)
+
+
+def test_workers_that_compute_end_soon_after_a_killed_parent():
+    here, there = multiprocessing.Pipe()
+    parent = multiprocessing.get_context("fork").Process(target=compute_for_ever, args=(there,))
+    parent.start()
+    pid = here.recv()
+    assert is_alive(pid)
+    parent.kill()
+    parent.join()
+    if not (ended := eventually(lambda: not is_alive(pid))):  # they look twice a second
+        os.kill(pid, signal.SIGKILL)
+    assert ended
+
+
+def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts_them(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import threading\nfrom operator import add\n"
+        "from roarbench.jobs import Job\nfrom roarbench.local_workers import LocalEngine\n"
+        "def work():\n    with LocalEngine(1) as engine:\n        engine.submit(Job('sum', add, (1, 2)))\n"
+        "        while not (ended := engine.wait(1.0)):\n            pass\n        print('sum', ended[0].value)\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr, done.returncode) == ("sum 3\n", "", 0)
+
+
+@pytest.mark.filterwarnings("default")
+def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
+    with LocalEngine(1, logs=tmp_path) as engine:
+        for name, call, argument in (
+            ("warning", warnings.warn, "mind this"),
+            ("library", logging.getLogger("library").info, "nobody asked"),
+            ("number", int, "one"),
+        ):
+            engine.submit(Job(name, call, (argument,)))
+            collect(engine, 1)
+        pid = do(engine, os.getpid).value
+    (path,) = tmp_path.iterdir()
+    assert path.name.endswith(f"-{pid}.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["job"] for line in found] == ["warning"] * 3 + ["library"] * 2 + ["number"] * 2 + ["job"] * 2
+    assert found[1]["level"] == "warning" and "mind this" in found[1]["message"]
+    assert found[6]["message"] == "failed" and "ValueError: invalid literal" in found[6]["traceback"]
+
+
+ENDED_TWICE = """
+import time
+from roarbench.stopping import asked, defer_stop, end_on_sigterm
+end_on_sigterm()
+with defer_stop():
+    print("ready", flush=True)
+    while not asked():
+        time.sleep(0.01)
+    print("kept", flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_ends_at_once_but_for_the_block_that_keeps_something():
+    with subprocess.Popen([sys.executable, "-c", ENDED_TWICE], stdout=subprocess.PIPE, text=True) as process:
+        for word in ("ready", "kept", "ready"):
+            assert process.stdout.readline().strip() == word
+            if word == "ready":
+                process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == stopping.ENDED == 143
+
+
+def count_faults():
+    """Count the pages that the system gives while 30 tensors of 40 MB are made one after the other."""
+    for _ in range(20):  # the heap grows by one after the other until it has a place for the next: up to 11 were seen
+        torch.ones(10**7)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(30):
+        torch.ones(10**7)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc can be told")
+def test_a_worker_keeps_the_memory_that_it_frees(engine):
+    """Else each tensor anew is 9,766 pages of 4 kB."""
+    assert do(engine, count_faults).value < 2 * 9766

@@ -1,0 +1,191 @@
+"""The Ray engine on real Ray: a cluster of several nodes on this machine, and whole commands on a local one."""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from operator import add
+from pathlib import Path
+
+import pytest
+import torch
+
+from roarbench.devices import SHARING
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.jobs import Job
+from tests.helpers import forked
+from tests.helpers.command_line import SMALL
+from tests.helpers.commands import eventually, rows
+from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
+
+# Ray's own modules warn of what they leave open
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
+
+
+@pytest.fixture(scope="module")
+def ray_folder():
+    """Where Ray keeps logs and sockets; a socket's path must be short."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setenv("RAY_raylet_start_wait_time_s", f"{PATIENCE:.0f}")
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_folder):
+    """A cluster whose head does no jobs, with two nodes of one core each, which this process has joined."""
+    from roarbench import ray_workers as module  # before Ray itself: it says how Ray is to be
+
+    ray = module.ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.add_node(num_cpus=1)
+    made.add_node(num_cpus=1)
+    before = signal.getsignal(signal.SIGTERM)
+    assert module.connect_to_ray(made.address, None) == 2
+    assert signal.getsignal(signal.SIGTERM) == before
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def started(cluster, tmp_path):
+    """Start an engine, and wait until so many of its workers are idle."""
+    from roarbench.ray_workers import RayEngine
+
+    made = []
+
+    def start(workers, idle):
+        made.append(RayEngine(workers, tmp_path, False))
+        assert until_idle(made[0], idle) == idle
+        return made[0]
+
+    yield start
+    made[0].__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def until_idle(engine, count):
+    """Wait for so many idle workers, while no job ends; how many there are."""
+    eventually(lambda: engine.idle >= count or engine.wait(1.0), PATIENCE)
+    return engine.idle
+
+
+def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(started):
+    engine = started(1, 1)
+    pid = check_outcomes(engine)
+    assert do(engine, torch.get_num_threads).value == 1
+    assert do(engine, os.getcwd).value == str(Path.cwd())
+    assert do(engine, os.getenv, SHARING).value is None
+    seen = do(engine, threading.Lock).error  # cannot be sent
+    assert (type(seen), "pickle" in str(seen)) == (RunError, True)
+    assert do(engine, os.getpid).value == pid
+    killed = do(engine, os.kill, pid, signal.SIGKILL).error
+    assert type(killed) is MachineError
+    assert str(killed).startswith("its worker was lost (") and "\n" not in str(killed)
+    assert until_idle(engine, 1) == 1
+    assert do(engine, os.getpid).value != pid
+    assert type(do(engine, torch.empty, 10**15).error) is MachineError
+    assert engine.idle == 0  # that process holds memory, or a dead GPU: there will be another one
+
+
+def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
+    """Whatever process does its work meanwhile; the same job again, or one that was stopped, is no fault of it."""
+    engine = started(1, 1)
+    for name in ("one", "one", "other"):
+        engine.submit(Job(name, os._exit, (3,)))
+        assert type(collect(engine, 1)[name].error) is MachineError
+        assert until_idle(engine, 1) == 1
+    engine.submit(Job("stopped", time.sleep, (PATIENCE,)))
+    engine.stop("gone")  # it has ended already
+    engine.stop("stopped")
+    assert type(collect(engine, 1)["stopped"].error) is MachineError
+    for name in ("other", "third"):
+        assert until_idle(engine, 1) == 1
+        engine.submit(Job(name, os._exit, (3,)))
+        collect(engine, 1)
+    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last one: its worker was lost"):
+        engine.wait(1.0)
+
+
+def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
+    engine = started(2, 2)
+    for name in ("one", "other"):
+        engine.submit(Job(name, time.sleep, (PATIENCE,)))
+    assert engine.idle == 0
+    engine._busy = {
+        job: (worker._replace(failed=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
+    }
+    cluster.remove_node(next(iter(cluster.worker_nodes)))
+    (outcome,) = collect(engine, 1).values()
+    assert type(outcome.error) is MachineError
+    assert "node" in str(outcome.error)
+    assert [worker.failed for worker in engine._starting.values()] == [{outcome.name}]  # no fault of the worker
+    assert engine.wait(0.1) == []
+    assert engine.idle == 0  # there is no room for another worker now
+    cluster.add_node(num_cpus=1)
+    assert until_idle(engine, 1) == 1
+    assert do(engine, add, 1, 2).value == 3
+
+
+def test_more_workers_than_gpus_share_them(cluster, started):
+    node = cluster.add_node(num_cpus=1, num_gpus=1)
+    engine = started(2, 2)
+    for name in ("one", "other"):
+        engine.submit(Job(name, eval, ("__import__('os').environ.copy()",)))
+    for outcome in collect(engine, 2).values():
+        assert (outcome.value["CUDA_VISIBLE_DEVICES"], outcome.value[SHARING]) == ("0", "2")
+    cluster.remove_node(node)
+
+
+def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, started, tmp_path):
+    from roarbench import ray_workers as module
+
+    monkeypatch.setattr(module, "IN_A_ROW", 1)
+    engine = started(1, 1)
+    engine._place = engine._place._replace(mark=tmp_path / "elsewhere/mark")
+    engine._start()
+    while engine._starting:
+        assert engine.wait(1.0) == []
+    assert "going on with the others" in caplog.text
+    assert do(engine, add, 1, 1).value == 2
+    engine._start(), engine._idle.clear()
+    with pytest.raises(CallerError, match="does not see .*/elsewhere; mount that folder there, under the same path"):
+        collect(engine, 1)
+
+
+def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_processes(ray_folder, tmp_path):
+    def start(name, *words):
+        log = tmp_path / f"{name}.log"
+        return forked.start(("run", *SMALL, "--seeds", 2, "--workers", 2, "--store", tmp_path / name, *words), log)
+
+    killed = start("ray", "--engine", "ray")
+    assert eventually(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
+    killed.kill()
+    killed.join()
+    tables = []
+    for name, words in (("ray", ("--engine", "ray")), ("local", ())):
+        process = start(name, *words)
+        process.join(PATIENCE)
+        assert process.exitcode == 0, (tmp_path / f"{name}.log").read_text()
+        tables.append(forked.table(tmp_path / f"{name}.json", *SMALL, "--store", tmp_path / name))
+    assert tables[0] == tables[1]
+
+
+def test_without_a_cluster_or_ray_itself_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
+    asked = ("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
+    answers = [call(*asked)]
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "roarbench.ray_workers")
+    answers.append(call(*asked))
+    assert [(answer.code, answer.out, answer.err.count("\n")) for answer in answers] == [(2, "", 1)] * 2
+    assert "cannot join the Ray cluster at 'localhost:9' (" in answers[0].err
+    assert "; write HOST:PORT of its head, " in answers[0].err
+    assert "pip install 'roarbench[ray]'" in answers[1].err
