@@ -1,4 +1,4 @@
-"""The leaderboard: the results store as pages. It reads, runs nothing and never reaches torch."""
+"""The leaderboard: the results store as pages. It runs nothing and never imports torch."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The estimators to choose between: none with as few passes has more own-network gain, and those not told apart."""
+"""Advice on choosing an estimator: the Pareto front of own-network gain against passes, and ties with it."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Choice(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Pareto front of gain against passes, the cheapest first, and others whose interval reaches that of its last."""
+    """The Pareto front, cheapest first, and rows whose interval reaches that of its last one."""
 
     slug: str
     title: str

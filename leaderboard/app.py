@@ -1,4 +1,4 @@
-"""The board as a Streamlit app: the HTML of the static pages, rendered anew when the store changes."""
+"""The leaderboard as a Streamlit app: the HTML of the static pages, rendered again when the store changes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LOOK = 3.0  # seconds between two looks for new results
 
 
 def main() -> None:
-    """Show the page that the address asks for."""
+    """Show the page of the current address."""
     st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
     for name in ("board.css", "app.css"):
         st.html(TEMPLATES / name)
@@ -24,7 +24,7 @@ def main() -> None:
 
 @st.fragment(run_every=LOOK)
 def show_page() -> None:
-    """Show it as the store is now; text from outside is escaped by the templates."""
+    """Show the current state of the store; templates escape external text."""
     shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
     page = (None if query else recall_page(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
@@ -36,7 +36,7 @@ def show_page() -> None:
 
 
 def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
-    """Return the page that a query asks for, or a sentence where the store does not have it."""
+    """Return the page of a query, or an explanation where the store lacks it."""
     from leaderboard.links import PageNotFound, Site, make_address  # a page that was kept needs none of these
     from leaderboard.render import list_addresses, render_message, render_page
     from leaderboard.views import find_live_store

@@ -1,4 +1,4 @@
-"""Make boards from the evidence of a suite: what was judged, as records to show."""
+"""Build board records from the draws of a suite."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -23,7 +23,7 @@ def make_board_record(
     roar: SuiteTable | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> BoardRecord:
-    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps."""
+    """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
     scores = evidence.drawn(protocol, table.unit).scores
@@ -79,7 +79,7 @@ def _places(table: SuiteTable) -> dict[str, Place]:
 
 
 def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
-    """Return what was asked of which rows, on how many images and networks of a table, and when."""
+    """Return facts about a table: protocol, rows, images, networks and date."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, [name for name in names if find_known_estimator(name).control]
     entered = [name for name in names if name in suite.entered and name not in controls]
@@ -101,13 +101,13 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
 
 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
-    """Return what an estimator is, in a sentence: of a submission its author's."""
+    """Describe an estimator in a sentence; a submission by its author's."""
     submission, row = suite_results.submissions.get(name), find_known_estimator(name)
     return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
 
 
 def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
-    """Yield why a row has no place: other origins, missing levels, or networks at chance."""
+    """Yield why a row has no rank: other provenance, missing levels, or networks at chance."""
     if row.place or not table.judged:
         return
     lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
@@ -117,7 +117,7 @@ def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
 
 
 def _absent(table: SuiteTable, scores: Correctness, name: str) -> str:
-    """Return in words of what of a curve there is no result."""
+    """Describe the missing parts of a curve."""
     levels = (0.0, *table.board.levels)
     absent = [(who, t) for who, t in scores.curve(name) if t in levels and (who, t) not in scores.correct]
     whose = "the untouched images" if [t for _, t in absent] == [0.0] else make_plain(name)

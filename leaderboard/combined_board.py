@@ -1,4 +1,4 @@
-"""The first board of a suite with ROAR and own-network gain: every row, and what each question says of it."""
+"""The first board of a suite with ROAR and own-network gain: every row, with both answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _BESIDE_RANDOM = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELO
 
 
 class Answer(NamedTuple):
-    """What a question says of a row: its gain, what it is coloured by, and the verdict in words."""
+    """The answer to a question about a row: its gain, colour class and verdict."""
 
     gain: Estimate
     kind: str
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A column of the board: answers by estimator, without those that the suite does not run."""
+    """A column of the board: answers by estimator, without rows that were not run."""
 
     protocol: Protocol
     gain: str  # what its gain is called within a sentence
@@ -62,23 +62,23 @@ class Question:
 
     @property
     def title(self) -> str:
-        """Return the head of the column."""
+        """Return the heading of the column."""
         return capitalize(self.gain)
 
     @cached_property
     def axis(self) -> Axis:
-        """Return a scale that holds all gains with their intervals."""
+        """Return a scale for all gains with their intervals."""
         return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """Return what colours there are, with their words."""
+        """Return the colours with their meanings."""
         there = {answer.kind for answer in self.answers.values()}
         return [(kind, words) for kind, words in self.kinds.items() if kind in there]
 
 
 class Named(NamedTuple):
-    """A row's id, what people call it, what it is in a sentence, and what it costs."""
+    """A row's id, name, description and cost."""
 
     id: str
     name: str
@@ -90,7 +90,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedBoard:
-    """The board as it is shown; the rows by own-network gain, then the controls."""
+    """The board as shown; rows by own-network gain, then controls."""
 
     slug: str
     title: str
@@ -102,7 +102,7 @@ class PairedBoard:
 
 
 def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> PairedBoard:
-    """Make the board of ROAR and own-network gain; `evidence` is the same suite's board of matched gain, if any."""
+    """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results, tables = both.roar.suite_results, (both.own, both.roar)
     asked = _questions(both) + ([_third(evidence)] if evidence else [])
     names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
@@ -148,7 +148,7 @@ def _third(board: BoardRecord) -> Question:
 
 
 def _answer_beside_random(row: Row) -> Answer:
-    """Return what ROAR says of a row; a control keeps its colour and has a verdict, Random itself has none."""
+    """Return ROAR's answer on a row; controls keep their colour and have a verdict, except Random."""
     beside, control = row.random, find_known_estimator(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)
@@ -156,6 +156,6 @@ def _answer_beside_random(row: Row) -> Answer:
 
 
 def _answer_beside_zero(row: Row) -> Answer:
-    """Return what own-network gain says of a row."""
+    """Return the answer of own-network gain on a row."""
     kind = find_kind_beside_zero(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

@@ -1,4 +1,4 @@
-"""`roarbench leaderboard`: the app, or the static pages."""
+"""`roarbench leaderboard`: the app, or static pages."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     """Run the app on 127.0.0.1 until it is stopped.
 
     Raises:
-        CallerError: Streamlit is not installed, the port is not free, or nothing is of what is asked for.
+        CallerError: Streamlit is not installed, the port is in use, or there are no such results.
         StoreError: The store cannot be opened.
     """
     _need("streamlit")
@@ -38,7 +38,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
 
 
 def run_app(shown: Shown, port: int) -> None:
-    """Run the app in this process, with a thread that computes ahead of visitors; paths hold from any folder.
+    """Run the app in this process, with a thread that computes pages in advance; relative paths are resolved first.
 
     Raises:
         StoreError: The store cannot be opened.
@@ -53,7 +53,7 @@ def run_app(shown: Shown, port: int) -> None:
 
 
 def _keep_ready(shown: Shown) -> None:
-    """Compute ahead of visitors; the first one, whom a page that was kept can be shown, is not kept waiting by it."""
+    """Compute pages in advance, without delaying a first visitor who can see a cached page."""
     if find_cache_file(shown).exists():
         seen.wait(_PATIENCE)
     from leaderboard.views import find_live_store
@@ -62,10 +62,10 @@ def _keep_ready(shown: Shown) -> None:
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
-    """Write the static pages; returns how many.
+    """Write the static pages; return their number.
 
     Raises:
-        CallerError: A package is missing, the folder cannot be written, or nothing is of what is asked for.
+        CallerError: A package is missing, the folder cannot be written, or there are no such results.
         StoreError: The store cannot be opened.
     """
     _need("jinja2")

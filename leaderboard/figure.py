@@ -1,4 +1,4 @@
-"""Figures beside the tables: an estimator's curves, and the picture that stands beside a link to a board."""
+"""Figures beside the tables: an estimator's curves, and the preview picture of a board."""
 
 import io
 from textwrap import wrap
@@ -20,10 +20,9 @@ _LACKING = str.maketrans("×≈−–’", "x~--'")  # letters of the font
 
 
 class Figure(NamedTuple):
-    """The curves of one protocol, controls first and the estimator last: for each level from 0 on, what was measured.
+    """The curves of one protocol, controls first and the estimator last: an estimate per level from 0.
 
-    What is drawn is said in the title, with the level where there is one alone, and what it shows, for those who do not
-    see it, in words.
+    The title describes the content, with the level if there is one; `words` describes it for readers who cannot see it.
     """
 
     title: str
@@ -34,7 +33,7 @@ class Figure(NamedTuple):
 
 
 def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
-    """Return an estimator's curve with the controls'; None where a point of it is missing."""
+    """Return an estimator's curve with the controls'; None where a point is missing."""
     board, gains = table.board, table.board.protocol.by_difference
     rows = [
         row for row in board.rows if row.estimator == estimator or find_known_estimator(row.estimator).is_model_free
@@ -59,7 +58,7 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
 
 
 def draw_card(board: BoardRecord, heading: str) -> bytes:
-    """Return the picture beside a link to a board, as PNG: its headline, and its first rows as dots."""
+    """Draw the preview picture of a board as PNG: its headline, and its first rows as dots."""
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)
 

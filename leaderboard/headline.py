@@ -1,4 +1,4 @@
-"""Who wins, in a sentence: never more than the adjusted verdicts say."""
+"""The headline of a board, based on adjusted verdicts."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,12 @@ BLURRED = "random-blurred"
 
 
 def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
-    """Return how many estimators beat every control, and whether ROAR's best are among them.
+    """Describe how many estimators beat every control, and whether ROAR's best are among them.
 
-    Nothing is said where a gain or a verdict is missing (networks at chance give none), or where a control joined that
-    the suite does not name and no verdict is about.
+    Empty where a gain or verdict is missing (as for networks at chance), or where an added control has no verdict.
 
     Args:
-        rows: Of a board; those added to the suite are judged, and not counted.
+        rows: Of a board; added rows are judged but not counted.
         one_network: Whether all rows explain one network.
     """
     own = [row for row in rows if not row.added]
@@ -42,13 +41,14 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
 
 
 def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
-    """Say how many estimators explain their network, and how many beat Random under ROAR, as blurred noise may.
+    """Describe how many estimators explain their network, and how many beat Random under ROAR, possibly with blurred
+    noise.
 
-    Nothing is said where a row lacks its verdict.
+    Empty where a row lacks its verdict.
 
     Args:
         network: The suite's own rows under own-network gain.
-        roar: The same under ROAR, where fewer rows may have been run.
+        roar: The rows under ROAR, possibly fewer.
     """
     explained, retrained = write_own_network_headline(network), _estimators(roar)
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
@@ -61,7 +61,7 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
 
 
 def write_own_network_headline(rows: Sequence[Row]) -> str:
-    """Say how many estimators explain their network, without a full stop; nothing where one lacks its verdict."""
+    """Describe how many estimators explain their network, without a full stop; empty where a verdict is missing."""
     judged = _estimators(rows)
     if not judged or not all(row.network for row in judged):
         return ""
@@ -93,7 +93,7 @@ def _count(winners: int, of: int, joined: bool) -> str:
 
 
 def _describe_joined(rows: Sequence[BoardRow], controls: str) -> str:
-    """Say which of the rows that joined the suite beat these controls; nothing where none does."""
+    """Describe which added rows beat these controls; empty without any."""
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:
         return ""
@@ -110,7 +110,7 @@ def _list_names(rows: Sequence[BoardRow]) -> str:
 
 
 def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
-    """Say that none of those which lead under ROAR is among the winners; nothing where one is or none leads."""
+    """Report that none of ROAR's leaders is among the winners; empty if one is, or none leads."""
     placed = [row for row in asking if row.roar and row.roar.low is not None]
     best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
     first = [row for row in placed if row.roar and row.roar.low == best]

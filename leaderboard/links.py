@@ -1,4 +1,4 @@
-"""What a page is asked for, and how it links to other pages and keeps files: on the static site, or in the app."""
+"""Addresses of pages, and links and files on the static site or in the app."""
 
 import base64
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from leaderboard.views import SuiteView, Views
 
 
 class PageNotFound(LookupError):
-    """The store does not have what an address asks for; the text is a sentence for the reader."""
+    """An address that the store cannot answer; its text is a sentence for the reader."""
 
 
 class Address(NamedTuple):
-    """Address of a page: its name, a key of `render.PAGES`, the slug of a suite, and further choices by name.
+    """The address of a page: a key of `render.PAGES`, a suite's slug, and further choices by name.
 
-    What is shown anyway, such as the first suite or protocol, is left out.
+    Defaults, such as the first suite or protocol, are left out.
     """
 
     page: str
@@ -25,21 +25,20 @@ class Address(NamedTuple):
     choices: tuple[tuple[str, str], ...] = ()
 
     def chosen(self, name: str) -> str:
-        """Return what is chosen under a name; empty where nothing is."""
+        """Return the choice under a name; empty without one."""
         return dict(self.choices).get(name, "")
 
 
 def make_address(page: str = "board", suite: str = "", **choices: str) -> Address:
-    """Return an address; empty choices are left out."""
+    """Make an address without empty choices."""
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
 
 class Site:
-    """The pages of some suites: how they link, and in `files`, by name, all that they show or offer.
+    """The pages of some suites: their links, and `files` by name that they show or offer.
 
-    An exported site links its `known` pages as files, the first one as its index. Where a program runs (`live`: any
-    level, any pair) a link is a query that it answers, pictures stand in their address, and other files wait for
-    buttons.
+    An exported site links its `known` pages as files, the first one as its index. In a running program (`live`: any
+    level, any pair) links are queries, pictures are inlined, and other files have buttons.
     """
 
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
@@ -48,17 +47,17 @@ class Site:
         self._names = {each: make_file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
 
     def at(self, page: Address) -> str:
-        """Return the link to a page; empty where there is no such page."""
+        """Return the link to a page; empty where there is none."""
         if not self.live:
             return self._names.get(page, "")
         return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])
 
     def to(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the link to a page by what it is asked for."""
+        """Return the link to a page by its parts."""
         return self.at(make_address(page, suite, **choices))
 
     def file(self, name: str, content: bytes) -> str:
-        """Keep a file that a page shows or offers; return its address, empty where a button stands for it."""
+        """Add a file that a page shows or offers; return its address, empty where a button replaces it."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
             return make_data_uri(kind, content)
@@ -66,10 +65,10 @@ class Site:
         return "" if self.live else name
 
     def view(self, at: Address) -> SuiteView:
-        """Return the suite that is asked for; the first one where none is.
+        """Return the suite of an address; the first one by default.
 
         Raises:
-            NotThere: There is no such suite, or none at all.
+            PageNotFound: There is no such suite, or none at all.
         """
         name = at.suite or next(iter(self.views), "")
         if name not in self.views:
@@ -78,12 +77,12 @@ class Site:
 
 
 def make_data_uri(kind: str, content: bytes) -> str:
-    """Return a file within an address."""
+    """Return a file as a data URI."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def make_file_name(of: Address) -> str:
-    """Return a file name of harmless letters, whatever the address is made of; different for different addresses."""
+    """Return a safe file name, distinct for each address."""
     plain = "-".join(filter(None, [of.page, of.suite, *(value for _, value in of.choices)]))
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]
     mark = "" if harmless == plain else f"-{sha256(repr(of).encode()).hexdigest()[:8]}"

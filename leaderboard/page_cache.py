@@ -1,4 +1,4 @@
-"""The first page as the app showed it last: it stands at once, while the store behind it is read and judged again."""
+"""A cache of the app's first page, shown at once while the store is read again."""
 
 import json
 from contextlib import suppress
@@ -21,7 +21,7 @@ ALL: Selection = ("", "")
 
 
 class Shown(NamedTuple):
-    """Results that an app shows: their URL, their store's folder, and which boards, as in `Selection`."""
+    """The results that an app shows: their URL, store folder and selection."""
 
     url: str
     folder: str
@@ -30,7 +30,7 @@ class Shown(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page: its title for the browser, the document or what stands within the app, and there files to download."""
+    """A page: title, HTML, and files to download."""
 
     title: str
     html: str
@@ -38,7 +38,7 @@ class Page(NamedTuple):
 
 
 def recall_page(shown: Shown) -> Page | None:
-    """Return the page that was kept; None where something came into the store since, or the code is another.
+    """Return the cached page; None if the store or the code has changed.
 
     Raises:
         StoreError: The store cannot be opened.
@@ -54,7 +54,7 @@ def recall_page(shown: Shown) -> Page | None:
 
 
 def keep_page(shown: Shown, state: str, page: Page) -> None:
-    """Keep the page of a store in this state, where the user's cache can be written and the code has a version."""
+    """Cache the page of a store in this state, where the user's cache can be written and the code has a version."""
     stamp, path = _stamp(state), find_cache_file(shown)
     if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:
         return
@@ -66,7 +66,7 @@ def keep_page(shown: Shown, state: str, page: Page) -> None:
 
 
 def find_cache_file(shown: Shown) -> Path:
-    """Return where it is kept: among the user's own files, as a store and its folder may be somebody else's."""
+    """Return the cache file, among the user's own files, as the store may be another user's."""
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 

@@ -1,4 +1,4 @@
-"""Words of the pages, and text from outside made plain."""
+"""Texts of the pages, and plain text from external sources."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -9,7 +9,7 @@ from roarbench.text import fit_on_one_line
 
 
 def _repository() -> str:
-    """Return the public address of the source, as the installed package says it; empty where it says none."""
+    """Return the public address of the source, from the installed package; empty without one."""
     with suppress(PackageNotFoundError):
         for url in metadata("roarbench").get_all("Project-URL") or []:
             name, _, address = url.partition(", ")
@@ -22,20 +22,20 @@ REPOSITORY = _repository()
 
 
 def make_plain(text: str, longest: int = 300) -> str:
-    """Return text from outside as one printable line, cut where it is too long."""
+    """Return external text as one printable line, cut if too long."""
     return fit_on_one_line(text, longest)
 
 
 def format_day(moment: datetime) -> str:
-    """Return a date as it is read: `23 Nov 2026`."""
+    """Format a date: `23 Nov 2026`."""
     return f"{moment.day} {moment:%b %Y}"
 
 
 def make_slug(suite_results: SuiteResults) -> str:
     """Return the name of a suite and version in addresses and file names.
 
-    Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
-    the suite's own are shown.
+    For example `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` for other images or explained networks than
+    the suite's own.
     """
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
     asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)

@@ -1,6 +1,6 @@
-"""About 24 test images, their maps and what masks leave of them: from stored answers and rankings alone.
+"""Pictures of about 24 test images, their maps and masked versions, from stored rankings and correctness.
 
-A store with images and rankings has them all; one that was shipped without carries the finished pictures in a file.
+A store with images and rankings has all of them; one without carries finished pictures in a file.
 """
 
 import io
@@ -38,7 +38,7 @@ _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]],
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """A few test images, and sheets of small pictures of them: one column for each image, one line for each kind."""
+    """Test images, and sheets of small pictures of them: a column per image, a line per kind."""
 
     # of the images among the test images, chosen by the `rule`; features are removed at this `level`
     numbers: Sequence[int]
@@ -56,18 +56,18 @@ class Pictures:
 
 
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
-    """Return a suite's pictures: from images and rankings, else from the file; None where there is neither."""
+    """Read a suite's pictures from images and rankings, else from the file; None without either."""
     path = find_pictures_file(results, folder)
     return _read_store(results, folder) or (_read_file(path) if path.exists() else None)
 
 
 def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
-    """Return the file in which a store without images keeps a suite's pictures."""
+    """Return the picture file of a suite in a store without images."""
     return folder / "pictures" / f"{make_slug(results)}-{results.data[:12]}.zip"
 
 
 def save_pictures(found: Pictures, path: Path) -> None:
-    """Write pictures into a file that a store without images and rankings can carry."""
+    """Save pictures into a file for a store without images and rankings."""
     about = {name: getattr(found, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(path, "w") as file:
@@ -120,9 +120,9 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
 
 
 class PictureMaker:
-    """Makes pictures of some test images under a protocol, with features removed at one level.
+    """Make pictures of test images under a protocol, with features removed at one level.
 
-    `numbers` are those of the images, int64 (n,); `seed` is that of the network whose other images are taken.
+    `numbers` are the images, int64 (n,); `seed` is that of the network that determines other images.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class PictureMaker:
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
     def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
-        """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, by its rankings and another network's."""
+        """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, from its rankings and another network's."""
         return [
             self._heat(rankings)
             if kind == "map"
@@ -149,7 +149,7 @@ class PictureMaker:
         return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
 
     def mask(self, rankings: Rankings, kind: str) -> Masks:
-        """Return what the `own` mask, that of the `other` image or the `matched` one removes, bool (n, d)."""
+        """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
         planes, layout = rankings.planes(Split.TEST), rankings.layout
         whose = self.others if kind == "other" else self.numbers
         own = _find_removed(planes[whose], self.level, self.protocol.order, layout)
@@ -164,7 +164,7 @@ class PictureMaker:
         )
 
     def _heat(self, rankings: Rankings) -> Bytes:
-        """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
+        """Return how early each pixel is removed, the share of levels averaged over channels, in colours."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
         gone = [_wide(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
@@ -174,7 +174,7 @@ class PictureMaker:
 
     @staticmethod
     def rgb(pixels: Bytes) -> Bytes:
-        """Return images in colours, uint8 (n, h, w, 3)."""
+        """Return images in colour, uint8 (n, h, w, 3)."""
         colour = np.moveaxis(pixels, 1, -1)
         return np.broadcast_to(colour, (*colour.shape[:3], 3))
 
@@ -185,12 +185,12 @@ def _find_removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Mask
 
 
 def _wide(removed: Masks, layout: Layout) -> Masks:
-    """Return removed features, bool (n, d), as removed numbers of the images, bool (n, c or 1, h, w)."""
+    """Expand removed features, bool (n, d), to values of the images, bool (n, c or 1, h, w)."""
     return removed.reshape(len(removed), *layout.unit.grid(layout.shape))
 
 
 def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
-    """Return the decoded images that the suite's results were made on."""
+    """Return the decoded images of the suite's results."""
     for manifest in sorted(workspace.data.glob("*/manifest.json")):
         if json.loads(manifest.read_text()).get("fingerprint") == results.data:
             return open_decoded(manifest.parent)
@@ -200,7 +200,7 @@ def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
 def _rankings(
     results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
-    """Return the rankings of the rows by the first reference or another, and the rows whose rankings are damaged."""
+    """Return the rows' rankings for an explained network, and the rows with damaged rankings."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.placed:
         spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)

@@ -1,4 +1,4 @@
-"""What a board shows, as plain frozen records: made in `build_boards`, laid out by templates."""
+"""Contents of a board as frozen records, built in `build_boards` and laid out by templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ _BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.
 
 
 def find_kind_beside_zero(test: OwnNetworkTest | None) -> str:
-    """Return what a row is coloured by under own-network gain: one that has 0 by construction as a control is."""
+    """Return a row's colour class under own-network gain; 0 by construction has the controls' colour."""
     return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
 
 @dataclass(frozen=True)
 class BoardRow:
-    """One row of a board."""
+    """A row of a board."""
 
     id: str  # what the command line takes; `name` and `detail` are what people call it, and what changes the answer
     name: str
@@ -61,7 +61,7 @@ class BoardRow:
 
     @property
     def kind(self) -> str:
-        """Return what it is coloured by: success is to beat every control, not one of them."""
+        """Return its colour class; success means beating every control."""
         if self.network:
             return find_kind_beside_zero(self.network)
         if self.control:
@@ -72,17 +72,17 @@ class BoardRow:
 
     @property
     def words(self) -> str:
-        """Return the verdict in words."""
+        """Return the verdict as text."""
         return (NETWORK_KINDS if self.network else KINDS)[self.kind]
 
     @property
     def by_construction(self) -> bool:
-        """Return whether its gain is exactly 0, as its maps are the same for every network."""
+        """Return whether its gain is exactly 0, because its maps are the same for every network."""
         return self.network is not None and self.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
 
 class Axis(NamedTuple):
-    """A common scale: its ends, the values that are written at its head, whether equal steps are equal ratios."""
+    """A common scale: its ends, labelled values, and whether it is logarithmic."""
 
     low: float
     high: float
@@ -90,13 +90,13 @@ class Axis(NamedTuple):
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Return where a value lies, in percent of the width, within [0, 100]."""
+        """Return the position of a value, in percent of the width, within [0, 100]."""
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
 
 
 def make_linear_axis(values: list[float]) -> Axis:
-    """Return a scale that holds these values and 0, with about six round ticks."""
+    """Return a scale for these values and 0, with about six round ticks."""
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
     power = 10.0 ** floor(log10(span / 6))
@@ -106,7 +106,7 @@ def make_linear_axis(values: list[float]) -> Axis:
 
 
 def make_cost_axis(seconds: list[float]) -> Axis | None:
-    """Return a scale of ratios that holds these numbers, with powers of ten; None where there is none."""
+    """Return a logarithmic scale for these numbers, with powers of ten; None without numbers."""
     if not seconds:
         return None
     low, high = floor(log10(min(seconds))), ceil(log10(max(seconds)))
@@ -116,7 +116,7 @@ def make_cost_axis(seconds: list[float]) -> Axis | None:
 
 @dataclass(frozen=True)
 class BoardRecord:
-    """A board as it is shown: one protocol and unit of a suite, over some levels."""
+    """A board as shown: one protocol and unit of a suite, over some levels."""
 
     slug: str
     title: str
@@ -135,7 +135,7 @@ class BoardRecord:
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """Return what rows are coloured by, with the words of this protocol's verdicts."""
+        """Return the colour classes with their texts under this protocol."""
         words, there = NETWORK_KINDS if self.protocol.by_networks else KINDS, {row.kind for row in self.rows}
         return [(kind, said) for kind, said in words.items() if kind in there]
 

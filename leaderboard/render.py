@@ -1,4 +1,4 @@
-"""Render pages: one set of templates for the app and for the static site, which is whole without scripts."""
+"""Render pages from one set of templates for the app and the static site, which needs no scripts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -36,10 +36,10 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 
 
 def render_page(site: Site, at: Address) -> Page:
-    """Return a page.
+    """Render a page.
 
     Raises:
-        NotThere: The store does not have what is asked for.
+        PageNotFound: The store lacks it.
     """
     if at.page not in PAGES:
         raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
@@ -51,7 +51,7 @@ def render_page(site: Site, at: Address) -> Page:
 
 
 def render_message(text: str, site: Site) -> Page:
-    """Return a page that says in a sentence what is not there, and what to do."""
+    """Render a page that explains what is missing, with advice."""
     return _render("message", site, text=make_plain(text), nav=[("board", "Board", site.to("board"))])
 
 
@@ -69,7 +69,7 @@ def _render(page: str, site: Site, **fields: Any) -> Page:
 
 
 def list_addresses(views: Views) -> list[Address]:
-    """Return the addresses of all pages that a static site of these suites has, the first board first."""
+    """Return the addresses of all pages of a static site of these suites, the first board first."""
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
     single = [
@@ -95,7 +95,7 @@ def list_addresses(views: Views) -> list[Address]:
 
 
 def export_site(views: Views, folder: Path) -> int:
-    """Write all pages; files of other names in the folder stay.
+    """Write all pages; other files in the folder stay.
 
     Returns:
         The number of pages.
@@ -121,14 +121,14 @@ def export_site(views: Views, folder: Path) -> int:
 
 
 def _link(page: str, site: Site, at: Address) -> str:
-    """Return the link to a page, of the suite that is looked at if it has one."""
+    """Return the link to a page, of the current suite if it has one."""
     found = [each for each in site.known if each.page == page]
     return site.at(next((each for each in found if each == Address(page, at.suite)), found[0]))
 
 
 @cache
 def load_templates() -> Environment:
-    """Return the templates, which escape whatever they are given and fail where something is missing."""
+    """Return the templates, which escape their values and fail where one is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}

@@ -1,4 +1,4 @@
-"""One suite in one file, for a paper's supplement: boards, curves, doubts, methods, provenance, BibTeX."""
+"""A suite's report in one file for a paper's supplement: boards, curves, doubts, methods, provenance, BibTeX."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ _SECONDS = 120  # that a browser may take to print
 
 
 def render_report(view: SuiteView) -> str:
-    """Return a page that needs no other file: the boards of the leading protocol and of ROAR, and all behind them."""
+    """Return a self-contained page: the boards of the leading protocol and of ROAR, with details."""
     rows = [row for board in view.leading_boards for row in board.rows]
     profiles = [make_profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
@@ -42,10 +42,10 @@ def render_report(view: SuiteView) -> str:
 
 
 def write_report(view: SuiteView, path: Path) -> None:
-    """Write a report as HTML or PDF, as the file's name says.
+    """Write a report as HTML or PDF, by the file's ending.
 
     Raises:
-        CallerError: It is there already, is of another kind, or no browser is installed that prints PDF.
+        CallerError: It exists, is of another kind, or no browser is installed that prints PDF.
     """
     if path.suffix not in (".html", ".pdf"):
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
@@ -57,7 +57,7 @@ def write_report(view: SuiteView, path: Path) -> None:
 
 
 def _print(html: str, path: Path) -> None:
-    """Print a page to PDF with the browser of this machine."""
+    """Print a page to PDF with this machine's browser."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         raise CallerError("a PDF is printed by Chromium, which is missing; apt-get install chromium, or write .html")

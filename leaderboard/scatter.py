@@ -1,4 +1,4 @@
-"""The picture of both questions: ROAR gain against own-network gain, for every row that has an answer to each."""
+"""The scatter plot of ROAR gain against own-network gain, for every row with both."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1)
 
 
 class Found(NamedTuple):
-    """A row with both gains, and the number of its board."""
+    """A row with both gains, and the index of its board."""
 
     name: str
     control: bool
@@ -24,7 +24,7 @@ class Found(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """The same as it is drawn, with the place of its name in the units of the picture."""
+    """A point of the plot, with the place of its label in the plot's units."""
 
     name: str
     control: bool
@@ -35,7 +35,7 @@ class Dot(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """Picture of both gains: the boards by title, their rows, both scales, and the same in words."""
+    """The scatter plot: boards by title, their rows, both scales, and a description."""
 
     boards: list[str]
     dots: list[Dot]
@@ -45,16 +45,16 @@ class Scatter(NamedTuple):
     missing: str  # how many rows lack one of both answers; empty where none does
 
     def x(self, value: float) -> float:
-        """Return where a ROAR gain is drawn."""
+        """Return the horizontal position of a ROAR gain."""
         return _across(self.roar, value)
 
     def y(self, value: float) -> float:
-        """Return where an own-network gain is drawn."""
+        """Return the vertical position of an own-network gain."""
         return _down(self.own, value)
 
 
 def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
-    """Return the picture of the rows of some boards; None where no row has both gains."""
+    """Build the plot of some boards; None where no row has both gains."""
     found, rows = list[Found](), 0
     for number, board in enumerate(boards):
         roar, own = (question.answers for question in board.questions[:2])
@@ -92,7 +92,7 @@ def _down(axis: Axis, value: float) -> float:
 
 
 def _place_labels(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
-    """Place each name beside its dot, or above or below where another name is in the way."""
+    """Place each label beside its point, or above or below where another label is in the way."""
     dots = list[Dot]()
     for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):
         x, y = _across(across, each.roar.value or 0.0), _down(down, each.own.value or 0.0) - 6

@@ -1,4 +1,4 @@
-"""The suites of one store as pages need them: each part is computed once, and again only where results came."""
+"""The suites of a store as pages need them; parts are computed once, and again after new results."""
 
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
@@ -46,9 +46,9 @@ _BREATH = 0.05  # in which a visitor comes before what is computed ahead
 
 @dataclass(frozen=True, eq=False)
 class SuiteView:
-    """One suite of a store, ready to be laid out; each part is computed when it is first asked for.
+    """A suite of a store; each part is computed at first use.
 
-    `beside` returns all suites of the store, this one among them. Pages that say how runs stand need the store.
+    `beside` returns all suites of the store, this one included. Pages about the state of runs need the store.
     """
 
     results: SuiteResults
@@ -65,7 +65,7 @@ class SuiteView:
 
     @property
     def title(self) -> str:
-        """Return suite and version, and what nobody may overlook."""
+        """Return suite and version, with deviations that a reader must see."""
         return self.results.title
 
     @property
@@ -75,7 +75,7 @@ class SuiteView:
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of its boards: the leading one, then ROAR, then the others."""
+        """Return the protocols of its boards: the leading one, ROAR, then others."""
         order = dict.fromkeys((self.leading, ROAR, *SHOWN.values()))
         return tuple(protocol for protocol in order if protocol == self.leading or self.results.units(protocol))
 
@@ -91,19 +91,19 @@ class SuiteView:
 
     @property
     def asks_both(self) -> bool:
-        """Return whether the suite asks both questions first."""
+        """Return whether the suite leads with both questions."""
         return not _rank(self.results.suite, self.leading)
 
     @property
     def both(self) -> TwoQuestions | None:
-        """Return the tables of ROAR and of own-network gain of a suite that asks both first; else None."""
+        """Return the joint table of ROAR and own-network gain of a suite that leads with both; else None."""
         if not self.asks_both:
             return None
         return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
 
     @property
     def paired(self) -> PairedBoard | None:
-        """Return the board of both questions, with matched gain beside where this suite has it; else None."""
+        """Return the board of both questions, with matched gain if the suite has it; else None."""
         both = self.both
         if both is None:
             return None
@@ -111,7 +111,7 @@ class SuiteView:
         return self.kept("paired", lambda: pair_boards(both, evidence))
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
-        """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
+        """Return a board of the suite; by default its first unit and all levels."""
         roar = self.roar  # before the lock is held: it may ask other suites for their tables
 
         def make() -> BoardRecord:
@@ -121,7 +121,7 @@ class SuiteView:
         return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 
     def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
-        """Return the table that a board is made from, as `roarbench table` shows it."""
+        """Return the table behind a board, as `roarbench table` shows it."""
         unit = unit or self.results.units(protocol)[0]
 
         def make() -> SuiteTable:
@@ -151,30 +151,30 @@ class SuiteView:
 
     @property
     def siblings(self) -> list["SuiteView"]:
-        """Return the other suites on the same images and network, whose boards answer other questions."""
+        """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
         others = (view for view in self.beside().values() if view is not self)
         return [v for v in others if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property
     def roar(self) -> SuiteTable | None:
-        """Return a table under ROAR with places: the suite's own, or another one's on the same images and network."""
+        """Return a table under ROAR with ranks: the suite's own, or another's on the same images and network."""
         tables = (view.table(ROAR) for view in (self, *self.siblings) if ROAR in view.protocols)
         return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
     def pictures(self) -> Pictures | None:
-        """Return pictures of a few test images; None where the store has no rankings and no file of pictures."""
+        """Return pictures of test images; None where the store has neither rankings nor a file of pictures."""
         return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
     def states(self) -> dict[Point, tuple[str, str]]:
-        """Return what of the suite is done, running, missing and failed now, with the reason where it failed."""
+        """Return the current state of the suite's runs, with reasons of failures."""
         assert self.store, "asked by pages alone"
         return find_run_states(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the part of this name, computed once however many visitors ask for it at the same time."""
+        """Return the part of this name, computed once for all simultaneous visitors."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -183,9 +183,9 @@ class SuiteView:
 
 
 class LiveStore:
-    """The suites of a store that have results, as they are whenever they are asked for.
+    """The current suites of a store that have results.
 
-    `state` is the stamp of the store when all of it was read last; empty while some suites wait.
+    `state` is the store's stamp when all of it was last read; empty while suites are left to read.
     """
 
     def __init__(self, store: ResultsStore, folder: Path, selection: Selection = ALL) -> None:
@@ -196,10 +196,10 @@ class LiveStore:
         self._views: Views = {}
 
     def views(self, waiting: bool = False) -> Views:
-        """Return the suites by slug, in the order of the pages, those with rows first.
+        """Return the suites by slug, in page order, those with rows first.
 
-        A suite without new results stays the same object, with all that it has computed. While somebody is `waiting`
-        for the first page, suites that were never read and that it does not need are left for later.
+        A suite without new results keeps its object and computed parts. While a visitor is `waiting` for the first
+        page, suites that it does not need are left for later.
 
         Raises:
             StoreError: The database refuses.
@@ -216,7 +216,7 @@ class LiveStore:
             return self._views
 
     def _needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
-        """Return the first suite, those on its data set and network, and those that were read before."""
+        """Return the first suite, those on its data set and network, and those read before."""
         near = "", ""
         best = {suite: min(_rank(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
@@ -234,7 +234,7 @@ class LiveStore:
         return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
 
     def keep_ready(self) -> None:
-        """Compute ahead of visitors, for ever: the first board, and once a page was seen those of every suite."""
+        """Compute pages in advance, for ever: the first board, and after a visit those of every suite."""
         while True:
             with suppress(StoreError):  # a visitor is told
                 for view in self.views(waiting=True).values():
@@ -254,9 +254,9 @@ class LiveStore:
 
 
 def order_suites(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites that a store may have, in the order of those that `sort_key` does not tell apart.
+    """Return the suites that a store may have, as a tie-break for `sort_key`.
 
-    Of each name the newest version is first. Those from somebody's file are last.
+    The newest version of each name comes first; users' suites come last.
     """
     listed, there = list(SUITES), store.places()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
@@ -266,22 +266,22 @@ def order_suites(store: ResultsStore) -> list[SuiteSpec]:
 
 
 def sort_key(results: SuiteResults) -> tuple[bool, int]:
-    """Return what suites are sorted by: those with rows first, then by what they ask first."""
+    """Return the sort key of suites: those with rows first, then by leading protocol."""
     return not results.has_rows, _rank(results.suite, results.leading)
 
 
 def _rank(suite: SuiteSpec, first: Protocol) -> int:
-    """Rank a suite by its first protocol: ROAR beside own-network gain, then matched gain, then all others."""
+    """Rank a suite by its leading protocol: ROAR beside own-network gain, matched gain, others."""
     if asks_two_questions(suite) and first in (ROAR, OWN_NETWORK):
         return 0
     return 1 if first == MATCHED else 2
 
 
 def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
-    """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
+    """Read a suite on the whole data set, then its reduced versions, the largest first; only started ones.
 
-    Where the store has it on several sets of images or with several references, each has results of its own, the
-    suite's own first. The store's folder has rankings and images, if there are any.
+    Different images or explained networks in the store are separate results, the suite's own first. The store's folder
+    has rankings and images, if any.
     """
     notes = list_image_notes(store, folder, suite.dataset)
     versions = collect_all_versions(add_stored_submissions(suite, store), store, notes)
@@ -295,13 +295,13 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
 
 
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
-    """Return the suites of a store that have results, as they are now."""
+    """Read the suites of a store that have results."""
     return LiveStore(store, folder, selection).views()
 
 
 @cache
 def find_live_store(shown: Shown) -> LiveStore:
-    """Return the one of this process.
+    """Return this process's live store.
 
     Raises:
         StoreError: The store cannot be opened.

@@ -1,4 +1,4 @@
-"""Let `python -m roarbench` be the command line."""
+"""Run the command line as `python -m roarbench`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Where tensors are computed."""
+"""Devices: selection, memory, precision and compilation."""
 
 import ctypes
 import errno
@@ -39,7 +39,7 @@ VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels,
 
 
 def choose_device() -> torch.device:
-    """Return the GPU that this process sees first, else the processor; MachineError where a worker has lost its GPU."""
+    """Return the first visible GPU, else the CPU; MachineError where a worker has lost its GPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     if SHARING in os.environ:
@@ -48,12 +48,12 @@ def choose_device() -> torch.device:
 
 
 def find_device(model: nn.Module) -> torch.device:
-    """Return where a network lies, by its first parameter."""
+    """Return the device of a network's first parameter."""
     return next(model.parameters()).device
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them.
+    """Return the usable GPUs of this machine, as CUDA_VISIBLE_DEVICES names them.
 
     Raises:
         CallerError: The driver lists GPUs, and CUDA cannot use them.
@@ -67,9 +67,9 @@ def list_gpus() -> tuple[str, ...]:
 
 
 def describe_cuda_failure() -> str:
-    """Return CUDA's own words where the driver lists GPUs that CUDA cannot use; empty everywhere else.
+    """Return CUDA's own error where the driver lists GPUs that CUDA cannot use; empty otherwise.
 
-    torch counts GPUs by the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
+    torch counts GPUs with the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the same words
@@ -83,47 +83,46 @@ def describe_cuda_failure() -> str:
 
 
 def count_gpu_bytes() -> float:
-    """Return how many bytes of its GPU are a process's: all of them, or an equal part where workers share it."""
+    """Return a process's share of its GPU in bytes; workers on one GPU share equally."""
     _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
 
 
 def count_available_gpu_bytes() -> float:
-    """Return how many bytes of its share of the GPU a process has or can get now, as others may hold some of it."""
+    """Return the bytes of its GPU share that a process has or can get now."""
     free, _ = torch.cuda.mem_get_info(choose_device())
     return min(count_gpu_bytes(), free + torch.cuda.memory_reserved(choose_device()))
 
 
 def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Send a tensor from the processor to a device, without waiting for the device.
+    """Copy a tensor from the CPU to a device without waiting for the device.
 
-    A copy from ordinary memory to a GPU waits until the GPU has done all that was launched: then it has nothing to do.
-    From pinned memory nothing waits; torch keeps that memory until the copy is done. What lies there stays as it is.
+    A copy from ordinary memory would wait until the GPU has finished all launched work. From pinned memory it does not;
+    torch keeps that memory until the copy is done.
     """
     there = device.type != "cuda" or tensor.device.type == "cuda"
     return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def choose_float32_layout(device: torch.device) -> torch.memory_format:
-    """Return the memory format in which exact float32 is faster: channels last on a processor, first on a GPU.
+    """Return the memory format in which exact float32 is fastest: channels last on a CPU, channels first on a GPU.
 
-    A GPU's fast kernels for channels last need TF32 or shorter numbers.
+    A GPU's fast channels-last kernels need TF32 or shorter numbers.
     """
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
 def is_compilation_on() -> bool:
-    """Return whether this process was asked to compile the networks that it trains on a GPU."""
+    """Return whether this process should compile the networks that it trains on a GPU."""
     return COMPILING in os.environ
 
 
 def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Compile the network; where the compiler fails, for want of a C compiler, say, it is called as it is from then on.
+    """Compile a network; if the compiler fails, for example without a C compiler, the network runs eagerly from then
+    on.
 
-    Networks that differ in nothing but their weights share one compilation in a process.
-
-    After eight variants torch would run all networks of a class uncompiled for the rest of the process, and say so in
-    its log alone; a worker that lives long meets more of them.
+    Networks that differ only in weights share one compilation. After eight variants torch would silently run all
+    networks of a class eagerly; workers live long enough to meet more, so the limit is raised.
     """
     torch._dynamo.config.recompile_limit = VARIANTS
     import torch._inductor.config as inductor  # takes a second, and no processor compiles
@@ -150,7 +149,7 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _innermost(error: BaseException) -> Exception:
-    """Return what the compiler wrapped in errors of its own."""
+    """Return the error that the compiler wrapped in its own errors."""
     while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
         error = inner
     assert isinstance(error, Exception)
@@ -158,30 +157,30 @@ def _innermost(error: BaseException) -> Exception:
 
 
 def explain_no_compilation() -> str:
-    """Return a line that says why this process trains networks as they are; empty where it compiles them."""
+    """Explain in a line why this process trains networks eagerly; empty where it compiles them."""
     if not _FAILED:
         return ""
     return f"trains without compiling, which is slower ({fit_on_one_line(_FAILED[0], 120)}); see roarbench doctor"
 
 
 def name_device(device: torch.device) -> str:
-    """Return `cpu`, or what the GPU is called."""
+    """Return `cpu`, or the name of the GPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def list_gpu_libraries(device: torch.device) -> dict[str, str]:
-    """Return the versions of CUDA and cuDNN where the device is a GPU; nothing else computes with them."""
+    """Return the versions of CUDA and cuDNN for a GPU; empty for a CPU."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
 
 
 def choose_precision(wanted: Precision, device: torch.device) -> Precision:
-    """Return what is computed with on this device where this is asked for."""
+    """Return the precision that this device uses for a wanted one."""
     return Precision.BF16 if can_use_bf16(wanted, device) else Precision.FLOAT32
 
 
 def can_use_bf16(precision: Precision, device: torch.device) -> bool:
-    """Return whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
+    """Return whether to compute in bfloat16: wanted, and supported by the hardware (on x86: AVX512-BF16)."""
     if precision is Precision.FLOAT32:
         return False
     if device.type == "cuda":
@@ -190,9 +189,10 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
 
 
 def limit_compilers(processes: int) -> None:
-    """Give the compilers of each of so many processes a part of the cores: by default each process starts up to 32.
+    """Limit the compiler threads of each of `processes` processes to its share of the cores; the default is up to 32
+    each.
 
-    It has to be set before a network is compiled. What the caller has set counts.
+    It must run before a network is compiled. A value set by the caller is kept.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
@@ -200,11 +200,11 @@ def limit_compilers(processes: int) -> None:
 
 @contextmanager
 def sort_fast() -> Iterator[None]:
-    """Let processes that are started inside sort without AVX-512 on AMD's Zen 4, four times faster there.
+    """Make processes started inside sort without AVX-512 on AMD's Zen 4, where this is up to four times faster.
 
     NumPy sorts with AVX-512 where it can (x86-simd-sort), and Zen 4 executes the compress instruction of that code
-    slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the variable when it is imported; what the
-    caller has set counts.
+    slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the variable at import. A value set by the
+    caller is kept.
     """
     if _SLOW_SORTS in os.environ or not _is_zen_4(_read_processor()):
         yield
@@ -218,12 +218,12 @@ def sort_fast() -> Iterator[None]:
 
 
 def _is_zen_4(processor: str) -> bool:
-    """Return whether Linux describes a processor of AMD's family 25 (Zen 3 and 4) with AVX-512, which Zen 3 lacks."""
+    """Return whether Linux describes an AMD processor of family 25 (Zen 3 and 4) with AVX-512, which Zen 3 lacks."""
     return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
 
 
 def _read_processor() -> str:
-    """Return how Linux describes the first processor; empty elsewhere."""
+    """Return Linux's description of the first processor; empty on other systems."""
     try:
         return Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
@@ -232,10 +232,10 @@ def _read_processor() -> str:
 
 @cache
 def keep_memory() -> None:
-    """Let this process keep memory that it frees, for what it asks next; only glibc's malloc can.
+    """Make glibc's malloc keep freed memory for the next request.
 
-    By default it gives each large tensor back to the system, which fills the next one with zeros, page by page: at 224
-    pixels this was up to half of the time of maps.
+    By default it returns each large tensor to the system, which then zeroes the next one page by page: at 224 pixels up
+    to half of the time of maps.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, size in _KEEPING.items():
@@ -243,17 +243,16 @@ def keep_memory() -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error says that memory ran out, on a processor or a GPU."""
+    """Return whether an error means that memory ran out, on a CPU or GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def is_gpu_dead() -> bool:
-    """Return whether this process has used a GPU and cannot any more.
+    """Return whether this process has used a GPU and lost it.
 
-    After an illegal access or a failed assertion on the device every further call of CUDA ends with the same error, in
-    this process and in no other, whatever the exception was that told of it.
+    After an illegal access or a failed assertion on the device, every further CUDA call of the process fails.
     """
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False

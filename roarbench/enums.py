@@ -1,10 +1,10 @@
-"""The vocabulary of ROAR as plain types; `docs/words.md` says what each word means."""
+"""Enumerations of ROAR's terms; `docs/words.md` defines them."""
 
 from enum import StrEnum
 
 
 class Split(StrEnum):
-    """Part of a data set."""
+    """A split of a data set."""
 
     TRAIN = "train"
     TEST = "test"
@@ -14,14 +14,14 @@ TEST_IDS = 2**32  # test images are numbered from here on, so that an id means o
 
 
 class Order(StrEnum):
-    """End of the ranking that is removed first."""
+    """The end of the ranking that is removed first."""
 
     MORF = "morf"  # most relevant first
     LERF = "lerf"  # least relevant first
 
 
 class Unit(StrEnum):
-    """Size of one feature."""
+    """The unit of a feature."""
 
     SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
     PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
@@ -33,7 +33,7 @@ class Unit(StrEnum):
 
 
 class ScoredNetwork(StrEnum):
-    """Network that is scored at a level."""
+    """The network that is scored at a level."""
 
     IMAGES = "images"  # trained from scratch on the degraded images
     MASKS = "masks"  # trained from scratch on the binary removal masks alone
@@ -44,19 +44,19 @@ class ScoredNetwork(StrEnum):
 
     @property
     def trains(self) -> bool:
-        """Return whether a network was trained for it; else a reference is scored as it is."""
+        """Return whether a network was trained for scoring; else an explained network is scored."""
         return self not in (ScoredNetwork.NONE, ScoredNetwork.SIBLINGS)
 
 
 class Precision(StrEnum):
-    """The numbers that a network computes with."""
+    """The precision of a network's computation."""
 
     FLOAT32 = "float32"
     BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
 
 
 class Making(StrEnum):
-    """Way of making the maps of estimators that share passes; a name never means something else."""
+    """How estimators that share passes make their maps; a name never changes its meaning."""
 
     FLOAT32 = "float32"  # by the network as it is
     BF16 = "bf16"  # in `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
@@ -65,12 +65,12 @@ class Making(StrEnum):
 
     @property
     def precision(self) -> Precision:
-        """Return what the network is to compute with."""
+        """Return the precision of the network's passes."""
         return Precision.BF16 if self in (Making.BF16, Making.BF16_STEM) else Precision.FLOAT32
 
     @property
     def divides(self) -> bool:
-        """Return whether the network's stem is passed once for each path."""
+        """Return whether the network's stem is passed once per path."""
         return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
 
 

@@ -1,7 +1,7 @@
-"""What can go wrong, and whose fault it is: a `CallerError` ends a command with exit code 2, a `RunError` with 1.
+"""Errors and exit codes: a `CallerError` ends a command with 2, a `RunError` with 1.
 
-Every message says what was seen, what was expected and what to write. A submission that is not accepted is a `Refusal`,
-a `CallerError` of `submissions.file`.
+Every message says what was seen, what was expected and what to write. A rejected submission is a `Refusal`, a
+`CallerError` of `submissions.file`.
 """
 
 import re
@@ -14,7 +14,7 @@ _HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
 
 
 class Hint(NamedTuple):
-    """A command that helps, as data: the command line words it and adds it to an error; from Python it is left out."""
+    """A helpful command as data: the command line adds it to an error, Python leaves it out."""
 
     text: str  # what is added; {} is the command
     command: str  # its name, such as `run`
@@ -25,7 +25,7 @@ class RoarbenchError(Exception):
     """Base of all errors that roarbench raises on purpose.
 
     Attributes:
-        hint: A command that helps; None where the message says all.
+        hint: A helpful command; None where the message suffices.
     """
 
     def __init__(self, message: str = "", hint: Hint | None = None) -> None:
@@ -34,14 +34,14 @@ class RoarbenchError(Exception):
 
 
 class CallerError(RoarbenchError):
-    """The caller's mistake."""
+    """A mistake of the caller."""
 
 
 _SHOWN = 24  # names of a table that a message lists whole
 
 
 class UnknownName(CallerError):
-    """A name that is not in a table: the nearest one, and the list, or the command that has it."""
+    """A name that is not in a table, with the nearest name, and the list or the command that prints it."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
         names = sorted(known)
@@ -56,7 +56,7 @@ class UnknownName(CallerError):
 
 
 def make_missing_file_error(path: Path, ending: str, advice: str) -> CallerError:
-    """Return the error for a file that is not there, with the nearest one beside it that has this ending."""
+    """Make the error for a missing file, with the nearest file name of this ending in its folder."""
     beside = [one.name for one in path.parent.glob(f"*{ending}")] if path.parent.is_dir() else []
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
     guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
@@ -68,35 +68,35 @@ class DataError(CallerError):
 
 
 class StoreError(CallerError):
-    """A store that cannot be used as it is: missing, read-only, full, newer than this version, or no store."""
+    """A store that cannot be used: missing, read-only, full, newer than this version, or not a store."""
 
 
 class EmptyStore(StoreError):
-    """A results store that is still to be made, by a command that runs a suite."""
+    """A results store that does not exist yet; a command that runs a suite creates it."""
 
     def __init__(self, seen: str, *suite: str) -> None:
         super().__init__(seen, Hint("; `{}` makes one", "run", suite))
 
 
 class SandboxError(CallerError):
-    """A sandbox that does not start or does not hold; nothing was run, and no submission is to blame."""
+    """A sandbox that does not start or does not isolate; nothing was run."""
 
 
 class LostLease(RoarbenchError):
-    """A lease that another process holds by now: nothing is written of what was done under it."""
+    """A lease that another process now holds; no work under it is written."""
 
 
 class RunError(RoarbenchError):
-    """One run failed; its reason is recorded and the others go on."""
+    """A failed run; its reason is stored and the other runs continue."""
 
 
 class MachineError(RunError):
-    """A job was cut off by what it ran on: its process died, memory ran out, the GPU is lost. It may succeed again."""
+    """A job that its machine cut off: its process died, memory ran out, the GPU was lost. A retry may succeed."""
 
 
 class NoRoom(MachineError):
-    """A step of a training takes more memory than this process's share of the device; another one may have it."""
+    """A training step that exceeds this process's share of the device's memory."""
 
 
 class Diverged(RunError):
-    """The training loss is no longer a finite number."""
+    """A training loss that is not finite."""

@@ -1,4 +1,4 @@
-"""Writing files so that they are there whole or not at all."""
+"""Atomic writes, locks and checksums of files."""
 
 import errno
 import hashlib
@@ -21,12 +21,12 @@ _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errn
 
 
 def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
-    """Write another file, flush it to the disk, then give it the name `path`; return what `write` returned.
+    """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
     Args:
-        path: What shall be there whole or not at all.
-        write: Writes the file at the path that it is given.
-        temporary: That path: same file system, of no other writer; gone afterwards unless this process is killed.
+        path: The final name.
+        write: Writes the file at the path that it receives.
+        temporary: A path on the same file system that no other process uses; removed unless this process is killed.
     """
     try:
         made = write(temporary)
@@ -39,10 +39,10 @@ def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> M
 
 
 def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
-    """Write a file that is not there yet; return what `write` returned.
+    """Write a file that does not exist yet; return the result of `write`.
 
     Raises:
-        CallerError: It is there already.
+        CallerError: It exists.
         StoreError: It cannot be written.
     """
     if path.exists():
@@ -53,7 +53,7 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
 
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Turn what the system says about a full or read-only disk into one line, a StoreError."""
+    """Turn errors of a full or read-only disk into a one-line StoreError."""
     try:
         yield
     except OSError as error:
@@ -84,10 +84,10 @@ def lock_file(path: Path, *anew: Path) -> Iterator[None]:
 
 
 def refresh_folders(*folders: Path) -> None:
-    """List folders, those above others first, so that names in them are looked up as they are by now.
+    """List folders, parents first, so that names in them are looked up afresh.
 
-    The client of a network file system may go on saying from memory that a name is not there, until its folder is
-    listed (nfs(5), "Directory entry caching"). Whoever has waited for a lock asks for what was made meanwhile.
+    The client of a network file system may remember that a name does not exist until its folder is listed (nfs(5),
+    "Directory entry caching"), and a process that waited for a lock asks for files made meanwhile.
     """
     for folder in folders:
         with suppress(OSError):  # not there yet
@@ -95,7 +95,7 @@ def refresh_folders(*folders: Path) -> None:
 
 
 def compute_sha256(path: Path) -> str:
-    """Return the checksum of a file, 64 hex digits; StoreError where it cannot be read."""
+    """Return the SHA-256 of a file, 64 hex digits; StoreError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -104,7 +104,7 @@ def compute_sha256(path: Path) -> str:
 
 
 def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool = False) -> None:
-    """Refuse a file without the checksum that was noted when it was written; each version is read once.
+    """Refuse a file that lacks the checksum recorded when it was written; each version is read once.
 
     A large file that was read whole before is compared by size, time and a sample of its bytes, unless `whole`.
     """
@@ -125,7 +125,7 @@ def _checksum(path: Path, *version: int) -> str:
 
 
 def note_read(path: Path, checksum: str) -> None:
-    """Note beside a large file that all of it was read and has this checksum; nothing where that cannot be written."""
+    """Record beside a large file that it was read whole and has this checksum; nothing where that cannot be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text, temporary = _signs(path, checksum), path.with_name(f".{path.name}.new")
@@ -145,7 +145,7 @@ def _note(path: Path) -> Path:
 
 
 def _signs(path: Path, checksum: str) -> str:
-    """Return what tells a version of a file without reading all of it: blocks at places drawn from its checksum."""
+    """Return a version's size, time and sampled blocks, at positions drawn from its checksum."""
     found, digest = path.stat(), hashlib.sha256()
     places = Random(checksum).choices(range(found.st_size), k=_SAMPLED)
     with path.open("rb") as file:
@@ -156,7 +156,7 @@ def _signs(path: Path, checksum: str) -> str:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush a file or a folder to the disk; a folder as far as its file system can do that."""
+    """Flush a file or folder to the disk, as far as the file system supports it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Canonical records, their hashes, and what a record from outside may hold. Nothing here imports torch."""
+"""Canonical records, their hashes, and checks of records from outside. Nothing here imports torch."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def make_record(item: object) -> dict[str, object]:
-    """Return a frozen record as plain JSON values, without later fields that still have their default."""
+    """Convert a frozen record to JSON values, without newer fields at their default."""
     kept = {}
     for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
@@ -36,23 +36,23 @@ def _fields(kind: Any) -> list[tuple[str, object]]:
 
 
 def encode_canonically(value: object) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    """Encode a value as canonical JSON: sorted keys, no spaces, ASCII, no NaN."""
     return _CANONICAL.encode(value)
 
 
 def hash_value(value: object) -> str:
-    """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
+    """Hash a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(encode_canonically(value).encode()).hexdigest()[:32]
 
 
 @lru_cache(4096)
 def hash_record(item: Hashable) -> str:
-    """Return the hash of a frozen record; those that many runs share are hashed once."""
+    """Hash a frozen record; records that many runs share are hashed once."""
     return hash_value(make_record(item))
 
 
 class Keyed:
-    """Mixin of frozen records that are found by all that they say."""
+    """Mixin for frozen records that are identified by their content."""
 
     @property
     def key(self) -> str:
@@ -61,13 +61,13 @@ class Keyed:
 
 
 def check_record(item: Any) -> None:
-    """Refuse a record from outside with a value that its field cannot have, by the types of its fields.
+    """Refuse a record from outside in which a value does not fit its field's type.
 
-    Fields called `name`, `dataset` or `model` are plain names, those called `source` files, all other texts one
-    printable line; numbers are finite and fit a database.
+    Fields `name`, `dataset` and `model` are plain names, `source` fields are files, other texts are one printable line;
+    numbers are finite and fit a database.
 
     Raises:
-        ValueError: It has one; the message has the field, what was seen and what was expected.
+        ValueError: With the field, the value seen and the value expected.
     """
     for name, kind in _kinds(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
         _check(name, getattr(item, name), kind)
@@ -96,7 +96,7 @@ def _check(name: str, value: Any, kind: Any) -> None:
 
 
 def _describe_expected(name: str, value: Any, kind: Any) -> str:
-    """Return what a field can have; empty if the value is that."""
+    """Describe the values that a field can have; empty if the value is one of them."""
     if kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"
     elif kind is float:

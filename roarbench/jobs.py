@@ -1,4 +1,4 @@
-"""A job, how it ends, and what does jobs: the same for workers of every engine."""
+"""Jobs, their outcomes, and the interface of engines."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
 
 
 class Job(NamedTuple):
-    """A function of a module with its arguments; everything must pickle."""
+    """A module's function with its arguments; all must pickle."""
 
     name: str
     call: Callable[..., Any]
@@ -23,7 +23,7 @@ class Job(NamedTuple):
 
 
 class JobOutcome(NamedTuple):
-    """End of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
+    """The outcome of a job: its value or error, and the wall seconds that it took."""
 
     name: str
     value: Any
@@ -32,11 +32,11 @@ class JobOutcome(NamedTuple):
 
 
 class Engine(Protocol):
-    """Workers that do jobs, all on the same kind of device."""
+    """Workers that do jobs, all on one kind of device."""
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs they have together; 0 where they compute on cores."""
+        """Return the number of their GPUs; 0 on cores."""
 
     @property
     def idle(self) -> int:
@@ -46,14 +46,14 @@ class Engine(Protocol):
         """Give a job to an idle worker."""
 
     def stop(self, name: str) -> None:
-        """End the job of this name, if it is under way; its outcome is that of a worker that died."""
+        """Stop the job of this name, if in progress; its outcome is that of a lost worker."""
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
+        """Return finished jobs, waiting at most `timeout` seconds for the first."""
 
 
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
-    """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
+    """Run a job; return its value or error and the wall seconds; log start and end."""
     start = time.monotonic()
     with add_log_fields(job=job.name):
         _log.info("begun")
@@ -68,7 +68,7 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
 
 
 def _make_sendable(error: Exception) -> Exception:
-    """Return an error as its base class and one line, which always pickle."""
+    """Convert an error to its base class and one line, which always pickle."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):
             return kind(str(error), error.hint)
@@ -77,6 +77,6 @@ def _make_sendable(error: Exception) -> Exception:
 
 
 def make_all_left_error(last: str) -> MachineError:
-    """Return the error of an engine whose workers have all left, the last one for this reason."""
+    """Make the error of an engine whose workers have all left, the last for this reason."""
     seen = f"every worker failed {IN_A_ROW} jobs in a row, the last one: {last}"
     return MachineError(f"{seen}; look at this machine, then write the same command again")

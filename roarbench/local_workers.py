@@ -1,9 +1,8 @@
-"""Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
+"""Run jobs in processes of this machine, one thread each: one process per core, or one or more per GPU.
 
-A worker that dies takes only its own job with it, and one whose machine failed is replaced, or one that stands still.
-A job that a worker failed goes to one on another GPU, or to any other one without GPUs; a worker that failed three jobs
-in a row is replaced no more. Workers end themselves when the parent is gone, so a killed command leaves nothing behind
-that still computes.
+A worker that dies loses only its job; it is replaced, as is one that stands still. A job that a worker failed goes to
+one on another GPU, or to any other without GPUs; a worker that failed three jobs in a row is not replaced. Workers end
+when the parent is gone, so a killed command leaves no process.
 """
 
 import ctypes
@@ -47,12 +46,12 @@ class _Worker(NamedTuple):
 class LocalEngine(AbstractContextManager["LocalEngine"]):
     """A fixed number of worker processes.
 
-    Use as a context manager: leaving it ends the workers, whatever they do.
+    A context manager: leaving it ends the workers.
 
     Args:
-        workers: How many.
-        gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. Workers see what there is if empty.
-        logs: Folder where each worker writes a log; none writes one if None.
+        workers: Number of processes.
+        gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. All are visible if empty.
+        logs: Folder for the workers' logs; none are written if None.
     """
 
     def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
@@ -86,30 +85,30 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs the workers have together; 0 where they compute on cores."""
+        """Return the number of GPUs; 0 on cores."""
         return len({gpu for gpu in self._shown if gpu is not None})
 
     @property
     def idle(self) -> int:
-        """Return how many workers wait for a job."""
+        """Return the number of idle workers."""
         return max(0, len(self._idle) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
-        """Give a job to an idle worker; one that failed it before gets it only if all others did, too."""
+        """Give a job to an idle worker, one that failed it before only if all others did, too."""
         self._waiting.append(job)
         self._hand_out()
 
     def stop(self, name: str) -> None:
-        """End a job under way; its outcome is that of a worker that died."""
+        """Stop a job in progress; its outcome is that of a lost worker."""
         for worker, job in self._busy.values():
             if job.name == name:
                 self._kill(worker, _STOPPED)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them.
+        """Return finished jobs, waiting at most `timeout` seconds for the first.
 
         Raises:
-            MachineError: There is no worker any more: each failed three jobs in a row.
+            MachineError: No worker is left: each failed three jobs in a row.
         """
         if not self._workers():
             raise make_all_left_error(self._last)
@@ -120,7 +119,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return ended
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to idle workers that have not failed them, nor others on the same GPU."""
+        """Give waiting jobs to idle workers that have not failed them, on other GPUs than the failed ones."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
             anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
@@ -139,7 +138,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._busy[worker.connection] = (worker, job)
 
     def _look_for_signs(self) -> None:
-        """Kill workers that gave no sign of life for too long, by the time for which this process itself was awake."""
+        """Kill workers without a sign of life for too long, measured in this process's own awake time."""
         now = time.monotonic()
         awake, self._looked = min(now - self._looked, 10 * _SIGN), now
         for worker, _ in self._busy.values():
@@ -178,7 +177,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return JobOutcome(job.name, value, error, seconds)
 
     def _place(self, number: int) -> str | int:
-        """Return what fails with a worker: its GPU, or it alone."""
+        """Return the unit that fails with a worker: its GPU, or itself."""
         return self._shown[number] or number
 
     def _start(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
@@ -200,7 +199,7 @@ def _bury(worker: _Worker) -> None:
 
 @contextmanager
 def _hide_main() -> Iterator[None]:
-    """Start processes that do not import the program that started them: a script would run once more in each."""
+    """Start processes without importing the main program, which a script would otherwise run again."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -211,7 +210,7 @@ def _hide_main() -> Iterator[None]:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides."""
+    """Start processes that ignore Ctrl-C; the parent decides."""
     if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
         yield
         return
@@ -230,7 +229,7 @@ def _serve(
     signs: "ctypes.c_long",
     logs: Path | None,
 ) -> None:
-    """Do jobs until the parent closes the connection, or is killed; `counts`: workers that see this GPU, and all."""
+    """Do jobs until the parent closes the connection or dies; `counts`: workers on this GPU, and all."""
     sharing, workers = counts
     limit_compilers(workers)
     keep_memory()

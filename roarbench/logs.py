@@ -1,4 +1,4 @@
-"""Logs for programs: one JSON object a line, of this process alone."""
+"""JSON logs of a process, one object per line."""
 
 import json
 import logging
@@ -13,10 +13,10 @@ _concerns: dict[str, object] = {}  # what all lines of this process are about at
 
 
 class JsonLines(logging.Formatter):
-    """Format whose lines are JSON objects."""
+    """A formatter of JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a line: time in UTC, level, message, what it is about, and the traceback if there is one."""
+        """Format a line: time in UTC, level, message, fields, and the traceback if any."""
         about = {**_concerns, **getattr(record, "about", {})}
         if record.exc_info:
             about["traceback"] = self.formatException(record.exc_info)
@@ -24,13 +24,13 @@ class JsonLines(logging.Formatter):
 
 
 def format_json_line(level: str, message: str, about: dict[str, object], seconds: float | None = None) -> str:
-    """Return a line of a log, without its end; `seconds` since 1970 say when, now if None."""
+    """Return a log line without its end; `seconds` since 1970 give the time, now if None."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
     return json.dumps({"time": moment.isoformat(timespec="milliseconds"), "level": level, "message": message, **about})
 
 
 def write_log(handler: logging.Handler) -> None:
-    """Write what this process says, and what its libraries warn of, as JSON lines, from now on."""
+    """Log this process's messages and its libraries' warnings as JSON lines."""
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
@@ -40,7 +40,7 @@ def write_log(handler: logging.Handler) -> None:
 
 
 def write_worker_log(folder: Path) -> None:
-    """Write the log of this worker as JSON lines to a file of its own in a folder that is there."""
+    """Log this worker as JSON lines to a file of its own in a folder."""
     write_log(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
 
 

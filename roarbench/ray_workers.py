@@ -71,13 +71,13 @@ def _room() -> int:
 
 
 def _is_gone() -> bool:
-    """Return whether the cluster has given up this machine's node, without which nothing is ever heard of a job."""
+    """Return whether the cluster has given up this machine's node, so that no job is heard of."""
     own = ray.get_runtime_context().get_node_id()
     return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
 
 
 class _Place(NamedTuple):
-    """Surroundings that an actor takes over from the process that asks for it."""
+    """The environment that an actor takes over from its parent."""
 
     mark: Path  # a file in the store that exists as long as the engine
     folder: Path  # the working directory, which relative paths start from
@@ -87,10 +87,10 @@ class _Place(NamedTuple):
 
 
 class _JobActor:
-    """Process for jobs, which Ray starts somewhere."""
+    """A process for jobs, started by Ray on any node."""
 
     def prepare(self, place: _Place) -> str:
-        """Make the process what a worker of one machine is; return why it cannot be one, or nothing."""
+        """Prepare the process as a worker; return why it cannot be one, or an empty text."""
         if not place.mark.exists():
             node, store = ray.util.get_node_ip_address(), place.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
@@ -107,12 +107,12 @@ class _JobActor:
         return ""
 
     def do(self, job: Job) -> tuple[Any, Exception | None, float]:
-        """Do as `perform`."""
+        """Run a job as `perform` does."""
         return perform_job(job)
 
 
 class _RayWorker(NamedTuple):
-    """An actor, with what befell it and those that it replaces: failed starts in a row, and jobs failed in a row."""
+    """An actor, with failures in a row of it and its predecessors: starts and jobs."""
 
     actor: Any
     starts: int = 0
@@ -120,16 +120,16 @@ class _RayWorker(NamedTuple):
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
-    """Workers on the cluster that this process has joined; `connect` comes first.
+    """Workers on the cluster that this process has joined by `connect`.
 
-    Use as a context manager: leaving it ends the workers, whatever they do.
+    A context manager: leaving it ends the workers.
 
     Args:
-        workers: How many. On a cluster with fewer GPUs each has the same part of one; those that there is no room for
-            start when nodes join.
+        workers: Number of workers. With fewer GPUs each has an equal share of one; workers without room start when
+            nodes join.
         shared: The store's folder; a machine that does not see it gets no job.
-        follow: Whether to start more workers as the cluster grows, one for each GPU or core.
-        logs: Folder where each worker writes a log; none writes one if None.
+        follow: Start more workers as the cluster grows, one per GPU or core.
+        logs: Folder for the workers' logs; none are written if None.
     """
 
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
@@ -154,12 +154,12 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs the cluster has now; 0 where the workers compute on cores."""
+        """Return the cluster's current number of GPUs; 0 on cores."""
         return _gpus() if self._place.sharing else 0
 
     @property
     def idle(self) -> int:
-        """Return how many workers wait for a job; one that Ray has no room for yet does not."""
+        """Return the number of idle workers that Ray has started."""
         return len(self._idle)
 
     def submit(self, job: Job) -> None:
@@ -168,18 +168,18 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._busy[worker.actor.do.remote(job)] = (worker, job)
 
     def stop(self, name: str) -> None:
-        """End a job under way; its outcome is that of a worker that was lost."""
+        """Stop a job in progress; its outcome is that of a lost worker."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
                 self._busy[reference] = (worker._replace(failed=frozenset()), job)  # which is no fault of the worker
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the jobs that ended, waiting `timeout` seconds at most for the first thing to happen.
+        """Return finished jobs, waiting at most `timeout` seconds for the first event.
 
         Raises:
             CallerError: No worker can start anywhere.
-            MachineError: There is no worker any more: each failed three jobs in a row. Or Ray has ended here.
+            MachineError: No worker is left: each failed three jobs in a row; or Ray has ended here.
         """
         self._grow()
         awaited = [*self._starting, *self._busy]
@@ -194,7 +194,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         return [self._collect(reference) for reference in happened if reference in self._busy]
 
     def _grow(self) -> None:
-        """Ask for a worker on every GPU or core that has come to the cluster."""
+        """Request a worker for every GPU or core that joined the cluster."""
         if self._follow and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
             for _ in range(_room() - self._wanted):
@@ -206,7 +206,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
     def _settle(self, reference: Any) -> None:
-        """Take a worker that is ready, or start another one in its place, up to `IN_A_ROW` times in a row."""
+        """Take a worker that is ready, or start another in its place, up to `IN_A_ROW` times in a row."""
         worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)
@@ -243,6 +243,6 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
 
 def _reason(error: BaseException) -> str:
-    """Return the last line of what Ray says, which names the cause; the lines before it are ids and call stacks."""
+    """Return the last line of Ray's message, which names the cause."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return fit_on_one_line(lines[-1], 300)

@@ -1,4 +1,4 @@
-"""How a worker ends when it is asked to: at once, or in a training as soon as that is kept in a checkpoint."""
+"""End a worker on request: at once, or after a training's checkpoint."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _busy = threading.Event()
 
 
 def end_on_sigterm() -> None:
-    """End this process on SIGTERM from now on, unless it is inside `defer_stop`."""
+    """End this process on SIGTERM from now on, except inside `defer_stop`."""
     signal.signal(signal.SIGTERM, _hear)
 
 
@@ -26,7 +26,7 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def forbid_exit() -> Iterator[None]:
-    """Make `sys.exit` in a stranger's code an ordinary error; this process still ends when it is asked to."""
+    """Turn `sys.exit` in external code into an ordinary error; requests to end this process still work."""
     try:
         yield
     except SystemExit as error:
@@ -37,7 +37,7 @@ def forbid_exit() -> Iterator[None]:
 
 @contextmanager
 def keep_signals() -> Iterator[None]:
-    """Keep how this process ends on SIGTERM: a library's own way would be another exit code."""
+    """Keep this process's reaction to SIGTERM; a library's would change the exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -47,7 +47,7 @@ def keep_signals() -> Iterator[None]:
 
 @contextmanager
 def defer_stop() -> Iterator[None]:
-    """Let the block go on when the process is asked to end; it looks at `asked` often, and leaves by `SystemExit`."""
+    """Continue the block when the process is asked to end; it checks `asked` often and leaves by `SystemExit`."""
     _busy.set()
     try:
         yield

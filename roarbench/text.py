@@ -1,4 +1,4 @@
-"""Format places, intervals, signed numbers, counts and text from outside: the same for terminal, files and pages."""
+"""Format ranks, intervals, signed numbers, counts and external text for terminal, files and pages."""
 
 import csv
 import io
@@ -16,23 +16,23 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
 
 
 def format_signed(number: float) -> str:
-    """Return a number with its sign and one decimal; `0.0`, without a sign, where it rounds to that."""
+    """Format a number with sign and one decimal; `0.0` without a sign where it rounds to 0."""
     text = f"{number:+.1f}"
     return text[1:] if text[1:] == "0.0" else text
 
 
 def format_percent(fraction: float | None) -> str:
-    """Return a fraction in percent with one decimal and without the sign `%`."""
+    """Format a fraction in percent with one decimal, without `%`."""
     return MISSING if fraction is None else f"{100 * fraction:.1f}"
 
 
 def format_decimals(number: float | None, count: int) -> str:
-    """Return a number with this many decimals."""
+    """Format a number with this many decimals."""
     return MISSING if number is None else f"{number:.{count}f}"
 
 
 def format_interval(measured: Measured, form: Callable[[float], str] = format_signed) -> str:
-    """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval."""
+    """Format a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone without an interval."""
     value, low, high = measured
     if value is None:
         return MISSING
@@ -40,7 +40,7 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
 
 
 def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
-    """Return a place of `stats.rank_intervals` as an interval such as `2-4`, in brackets where a row joins others."""
+    """Format a rank as an interval such as `2-4`, in brackets where a row joins others."""
     if place is None:
         return MISSING
     position, low, high, _, joining = place
@@ -49,12 +49,12 @@ def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool
 
 
 def make_printable(text: str) -> str:
-    """Return a text with a space for every control, format and private character: none can move or hide a letter."""
+    """Replace every control, format and private character by a space, so that none can move or hide a letter."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
 def fold_lines(text: str, width: int) -> str:
-    """Return a text whose lines are no wider than this, as far as words allow; the rest of a line is indented by 4."""
+    """Wrap a text to a width; continuation lines are indented by 4."""
 
     def fold(line: str) -> str:
         rest = " " * (len(line) - len(line.lstrip()) + 4)
@@ -64,31 +64,31 @@ def fold_lines(text: str, width: int) -> str:
 
 
 def fit_on_one_line(text: str, longest: int | None = None) -> str:
-    """Return a text from outside as one printable line, with an ellipsis where it is longer than `longest`."""
+    """Format external text as one printable line, with an ellipsis beyond `longest` characters."""
     line = " ".join(make_printable(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
 def capitalize(words: str) -> str:
-    """Return words with a capital at their beginning; the others stay as they are."""
+    """Capitalise the first letter."""
     return words[:1].upper() + words[1:]
 
 
 def typeset(text: str) -> str:
-    """Return a text with real minus signs, and a narrow space before percent signs."""
+    """Use real minus signs, and narrow spaces before percent signs."""
     return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
 
 
 def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table; the cells are written as they are."""
+    """Format a Markdown table; cells are written unchanged."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return records of the same names as CSV, with a line of these names; None is empty.
+    """Format records with the same fields as CSV with a header; None is empty.
 
-    A text that a spreadsheet would compute gets an apostrophe in front, which it takes for "this is text".
+    A text that a spreadsheet would compute gets a leading apostrophe.
     """
     text = io.StringIO()
     write_csv(text, rows)
@@ -112,18 +112,18 @@ def _harmless(value: object) -> object:
 
 
 def list_some(names: Sequence[object], shown: int = 3) -> str:
-    """Return the first of many names, and how many more there are: `3, 17, 40 and 5 more`."""
+    """List the first names and the number of the others: `3, 17, 40 and 5 more`."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(map(str, names[:shown])) + more
 
 
 def format_count(count: int, what: str) -> str:
-    """Return a number of things in words: `no results`, `1 result`, `1,234 results`."""
+    """Format a count: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 
 
 def format_duration(seconds: float) -> str:
-    """Return seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
+    """Format seconds: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -132,7 +132,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Return bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
+    """Format bytes: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
     unit = next((unit for unit in _BYTES if count < 1000 * unit), 1e12)
     return f"{count / unit:.{0 if unit < 1e9 else 1}f} {_BYTES[unit]}"
 

@@ -1,4 +1,4 @@
-"""Where tensors are computed."""
+"""Devices: selection, memory, precision and compilation."""
 
 from functools import partial
 from types import SimpleNamespace

@@ -1,1 +1,1 @@
-"""The pages of the board, one module each: from records to the fields of a template."""
+"""The pages of the leaderboard, one module each: from records to template fields."""

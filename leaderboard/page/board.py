@@ -1,4 +1,4 @@
-"""The board: who wins, and why to believe it."""
+"""The board page."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,14 @@ Tab = tuple[str, str, bool]  # what is said of a board, its link, and whether it
 
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
-    """Return the address of a protocol's board: what is shown first is not said."""
+    """Return the address of a protocol's board, without defaults."""
     other = "" if protocol == view.leading and not view.asks_both else protocol.name
     named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=named, level=level)
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of a board: of both questions where a suite asks them and no protocol is chosen."""
+    """Return the fields of a board: of both questions where a suite has them and no protocol is chosen."""
     view = site.view(at)
     if view.paired and not at.choices:
         return _describe_both(site, view, view.paired)
@@ -95,7 +95,7 @@ def _suites(site: Site, shown: SuiteView) -> list[Tab]:
 
 
 def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
-    """Return what is chosen of something, or the first of it."""
+    """Return the chosen one of some options, or the first."""
     has = list(there)
     name = at.chosen(what) or has[0]
     if name not in has:
@@ -104,9 +104,9 @@ def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> st
 
 
 def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
-    """Return the files to download: label and address. They are what `roarbench table` writes.
+    """Return the files to download, label and address: the output of `roarbench table`.
 
-    The static site has one of each kind for all boards of a suite; a running program makes those of the board shown.
+    The static site has one file of each kind per suite; a running program makes those of the board shown.
     """
 
     def written() -> dict[str, str]:
@@ -117,7 +117,9 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
 
 
 def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions, for each protocol of the suite, then for what leads others on its images."""
+    """Yield a tab for both questions, for each protocol of the suite, and for leading protocols of suites on the same
+    images.
+    """
     if view.asks_both:
         yield BOTH, site.to("board", view.slug), shown is None
     others = {
@@ -135,7 +137,7 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
 
 
 def list_key_entries(board: BoardRecord) -> Iterator[str]:
-    """Yield what places, ROAR’s places and masks alone mean, where a board has them."""
+    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, where a board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
         place = format_place(ranges[0]._replace(joining=False)).replace("-", "–")

@@ -1,4 +1,4 @@
-"""Compare: two rows by their gains, by the answers that these are made of, and on images."""
+"""The comparison page: two rows by gains, by the predictions behind them, and on images."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ def has_pair(view: SuiteView) -> bool:
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page of a suite: the pair that is asked for, or the best row beside some others."""
+    """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
     view = site.view(at)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
     pairs = [(each, _sheets(site, view, each)) for each in _pairs(view, at, rows)]
@@ -50,10 +50,7 @@ def _pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[
 
 
 def _sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
-    """Return sheets of both rows, the images that speak most for the first, then for the second, and what they show.
-
-    None where the store lacks pictures of one; what is shown is as in `images.shown`.
-    """
+    """Return sheets of both rows, with images that favour the first, then the second; None without pictures."""
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
     sheets, answers = zip(*(images.find_sheet(site, view, row.id) for row in rows), strict=True)

@@ -1,4 +1,4 @@
-"""One estimator: its verdict, why to doubt it, and how to do it again."""
+"""The page of one estimator: verdict, doubts, and how to repeat it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -74,14 +74,14 @@ def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
 
 
 def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> str:
-    """Return what the first suite with both questions says of a row, or the verdict of its first board."""
+    """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
     paired = (view.paired for view in views)
     both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
     return describe_both(both, row.id) if both else write_verdict_sentence(board, row)
 
 
 def describe_both(board: PairedBoard, name: str) -> str:
-    """Return the answer of each question, and of which suite they are."""
+    """Describe the answer to each question, with the suite."""
     answers = (f"{question.title}: {_answer(question.answers.get(name))}" for question in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
 
@@ -95,13 +95,13 @@ def _answer(found: Answer | None) -> str:
 
 
 def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
-    """Return a row beside the controls that it has to beat, the strongest first."""
+    """Return a row's comparisons with the controls, the strongest first."""
     found = row.beating.against.items() if row.beating else ()
     return sorted(found, key=lambda item: item[1].difference.value or 0.0)
 
 
 def _origin(view: SuiteView, name: str) -> str:
-    """Return who ran it, and when; empty where nothing of it was run."""
+    """Describe who ran it, and when; empty where nothing was run."""
     found = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_known_estimator(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
@@ -124,7 +124,7 @@ _ABOUT_NETWORK = {
 
 
 def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
-    """Return the verdict in a sentence or two, no more than the board says."""
+    """Describe the verdict in a sentence or two."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
     size = f"{format_interval(row.value)} points{_place(board, row)} on {board.title}"
@@ -148,7 +148,7 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
 
 
 def _place(board: BoardRecord, row: BoardRow) -> str:
-    """Return its place among the suite's rows, which added ones, but for itself, do not count in."""
+    """Return its rank among the suite's rows; other added rows do not count."""
     if not row.place:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
@@ -157,7 +157,7 @@ def _place(board: BoardRecord, row: BoardRow) -> str:
 
 
 def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
-    """Return why a row may win on one board and lose on another where ROAR is one of them; empty where it does not."""
+    """Explain why a row may win on one board and lose on another with ROAR among them; empty where it does not."""
     shown = [(board.protocol, row) for _, board, row in found]
     winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
     for (one, _), (other, row) in product(winning, losing):
@@ -172,7 +172,7 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]
 
 
 def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
-    """Yield its curves, those of the first suites and protocols before the others; suites may share one."""
+    """Yield its curves, leading suites and protocols first; suites may share one."""
     shown = []
     for view in views:
         for protocol in view.protocols:
@@ -184,7 +184,7 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
 
 
 def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
-    """Return its pictures on the first suite that has any, as `parts.pictures` takes them, and where all are."""
+    """Return its pictures on the first suite that has any, as `parts.pictures` takes them, and a link to all."""
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None
@@ -201,9 +201,9 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
 
 
 def collect_doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
-    """Return what speaks against it: each sentence once, whether it is grave somewhere, and the boards that say it.
+    """Return the doubts about it: each sentence once, whether it is grave on any board, and the boards.
 
-    What one board says, and another with where it counts, is one sentence.
+    Sentences that differ only in their suffix are merged.
     """
     places, grave = defaultdict[str, list[str]](list), set[str]()
     for view, board, row in found:

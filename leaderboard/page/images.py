@@ -1,4 +1,4 @@
-"""Images: what maps remove from a few test images, and how many networks still know them."""
+"""The images page: what maps remove from test images, and how many networks still classify them correctly."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _MASKS = {  # of the lines of a sheet, in a sentence
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page of a suite."""
+    """Return the fields of a suite's page."""
     view, live = site.view(at), site.live
     found = view.pictures
     if found is None:
@@ -67,13 +67,13 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def find_photos_address(site: Site, view: SuiteView) -> str:
-    """Return the address of the sheet of a suite's images themselves."""
+    """Return the address of the sheet of a suite's original images."""
     assert view.pictures is not None, "asked only where there are pictures"
     return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
 def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
-    """Return the address of a row's pictures, and how many answers to each image are right."""
+    """Return the address of a row's pictures, and the number of correct predictions per image."""
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
     href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
@@ -82,11 +82,11 @@ def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswer
 
 
 def format_total(answers: ImageAnswers) -> str:
-    """Return what stands after a count: `of 9 right`."""
+    """Format the text after a count: `of 9 right`."""
     return f"of {answers.of} {answers.word}"
 
 
 def list_lines(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
-    """Return the lines of a row's sheet for a template: sheet, line, what it shows, counts, and of how many."""
+    """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
     right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
     return [("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(found.kinds)]

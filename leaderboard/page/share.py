@@ -1,4 +1,4 @@
-"""What others take from here: commands that add a row, and a board's permanent address, figure and papers."""
+"""Pages for others: commands that add a row, and a board's permanent address, figure and papers."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -35,7 +35,7 @@ _DESIGN = {  # of a suite, in words
 
 
 def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page; the example is a submission of the first board, or its best estimator."""
+    """Return the fields of the page; its example is a submission of the first board, or the best estimator."""
     view = next(iter(site.views.values()), None)
     boards = _boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
@@ -51,7 +51,7 @@ def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page of a suite."""
+    """Return the fields of a suite's page."""
     view = site.view(at)
     boards = _boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
@@ -69,7 +69,7 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _boards(view: SuiteView) -> list[BoardRecord]:
-    """Return the boards of both questions where a suite asks them, else the first one."""
+    """Return the boards of both questions where a suite has them, else the first one."""
     return view.leading_boards if view.asks_both else [view.board]
 
 
@@ -90,7 +90,7 @@ def write_bibtex(view: SuiteView) -> str:
 
 
 def list_changes(view: SuiteView, views: Views) -> list[str]:
-    """Return in sentences what changed since the suite's last version that is kept; nothing of a first one."""
+    """Describe the changes since the suite's last stored version; empty for a first one."""
     suite = view.results.suite
     kept = [version for name, version in VERSIONS if name == suite.name]
     if suite.version not in kept[1:]:

@@ -1,4 +1,4 @@
-"""Estimators by suites: verdicts, never averages of gains."""
+"""The suites page: estimators by suites, with verdicts and without averages of gains."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _SHOWN = 8  # columns of a kind; the others are under "more"
 
 
 class Column(NamedTuple):
-    """One question of a suite: its address, the names of both, the words of its verdicts, and answers by estimator."""
+    """A question of a suite: its address, names, verdict texts, and answers by estimator."""
 
     href: str
     suite: str
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page: suites of one kind of data, or more of them that do not fit beside the first."""
+    """Return the fields of the page: suites of one kind of data; those that do not fit beside the first follow."""
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
         if view.results.has_rows:
@@ -52,7 +52,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
-    """Yield what a suite asks first: both questions where it asks both."""
+    """Yield a suite's leading questions, both where it has them."""
     title = make_plain(view.title)
     if view.paired:
         for number, each in enumerate(view.paired.questions):
@@ -76,7 +76,7 @@ def _kind(view: SuiteView) -> str:
 
 
 def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the words of what is coloured, those of one meaning once, after the questions that they belong to."""
+    """Return the colour legend, equal meanings once, grouped by questions."""
     kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
         kinds[column.question] = column.kinds
@@ -88,7 +88,7 @@ def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]
 
 
 def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
-    """Return the rows that have a value: id, name, detail, whether a control, and answers; successful ones first."""
+    """Return the rows with a value: id, name, detail, whether a control, and answers; successful ones first."""
     there = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
     ]

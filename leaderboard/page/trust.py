@@ -1,4 +1,4 @@
-"""Can I trust this? What is known of the measure itself, what was wrong and not run, and the paper's claims, tested."""
+"""The trust page: properties of the measure, corrections, suites not run, and the paper's claims tested."""
 
 import json
 from collections import defaultdict
@@ -32,7 +32,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield the suites of which the store has no result, with the number of their trained or tuned runs."""
+    """Yield the suites without results in the store, with their numbers of trained or tuned runs."""
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
@@ -41,13 +41,13 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
 
 
 def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
-    """Return the suites that have what the paper measured, or own-network gain."""
+    """Return the suites with the paper's protocols or own-network gain."""
     asked = (ROAR, MORF, OWN_NETWORK)
     return [view for view in views.values() if any(view.results.begun(protocol) for protocol in asked)]
 
 
 def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page of claims: of each its words, and for each table of numbers what it says there."""
+    """Return the fields of the claims page: each claim with its verdict per table."""
     found = {
         view: view.kept("claims", partial(list_claims, view.evidence))
         for view in find_suites_with_paper_protocols(site.views)

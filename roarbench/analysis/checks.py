@@ -14,7 +14,7 @@ MARGIN = 0.1  # of the way from a guess to no error, below which an explained ne
 
 
 def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
-    """Say what does not belong together in one curve, or beside the usual weights, if known; empty where all does."""
+    """Describe why results do not form one curve, or explain other weights than usual; empty if they do."""
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
     rankings = {result.rankings for result in suite_results} - {""}
@@ -36,9 +36,10 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
 def find_usual_weights(
     explained: Collection[RunResult], number: Callable[[RunResult], int], entered: Collection[str]
 ) -> dict[int, str]:
-    """Return by number of the reference the checksum of the weights that most rows explain, if they say it.
+    """Return the checksum of the weights that most rows explain, by network number.
 
-    `number` says which reference a result explains; those of `entered` count where none of the suite's own explains it.
+    `number` gives the network that a result explains. Submissions, in `entered`, count only where no row of the suite
+    explains that network.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
     said = {number(result) for result in own}
@@ -49,14 +50,14 @@ def find_usual_weights(
 
 
 def ignores_reference(curve: Iterable[RunResult]) -> bool:
-    """Return whether a row's maps do not depend on the reference: its rankings are the same for all."""
+    """Return whether a row's maps are independent of the explained network: all its rankings are the same."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 
 
 def find_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
-    """Return in what these results were computed differently: its name and the different values."""
+    """Return the settings in which these results differ, with their values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:
         for name, value in result.provenance.computed_with.items():
@@ -65,7 +66,7 @@ def find_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
 
 
 class Dropped(NamedTuple):
-    """A row that has no place though its results may all be there, and why these do not belong together."""
+    """A row without a rank because its results do not belong together, and the reason."""
 
     protocol: str
     unit: Unit
@@ -85,7 +86,7 @@ def describe_chance(networks: Sequence[RunResult], classes: int) -> str:
 
 
 def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -> str:
-    """Return the accuracies of references, and whether one is hardly better than a guess."""
+    """Describe the accuracies of explained networks, and whether one is near chance."""
     near = any(is_near_chance(row.correct, row.total, classes) for row in references)
     each = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
     name = f"{len(references)} references" if len(references) > 1 else "reference"
@@ -93,7 +94,7 @@ def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -
 
 
 def is_at_chance(correct: int, total: int, classes: int) -> bool:
-    """Test whether so many correct answers are no more than guesses give: exact binomial, one-sided, at `LEVEL`."""
+    """Test whether this many correct predictions are consistent with chance: exact binomial, one-sided, at `LEVEL`."""
     above = correct / total - 1 / classes
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:  # a bound on that chance (Hoeffding 1963, theorem 1)
         return False
@@ -103,5 +104,5 @@ def is_at_chance(correct: int, total: int, classes: int) -> bool:
 
 
 def is_near_chance(correct: int, total: int, classes: int) -> bool:
-    """Return whether an accuracy is at chance, or less than a tenth of the way from a guess to 1."""
+    """Return whether an accuracy is at chance, or less than a tenth of the way from chance to 1."""
     return is_at_chance(correct, total, classes) or correct / total - 1 / classes < MARGIN * (1 - 1 / classes)

@@ -29,7 +29,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Metric:
-    """One column."""
+    """A metric with its column."""
 
     id: str  # name in the store, in JSON and in CSV
     heading: str  # of the column, with an arrow to where a map is better
@@ -61,7 +61,7 @@ METRICS = (
 
 
 def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
-    """Return what there is to score: (estimator, metric) of every estimator that has maps."""
+    """Return the scores to compute: (estimator, metric) for every estimator with maps."""
     reference = make_reference(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
     making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
@@ -77,9 +77,9 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
 def compute_probability_drops(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
 ) -> dict[str, ProbabilityDrop]:
-    """Return the drops of all estimators that have rows under a protocol without retraining; none under any other.
+    """Return the drops of all estimators with rows under a protocol without retraining; empty for other protocols.
 
-    Missing are those of curves that were made from different references, and all while the untouched images are.
+    Curves from different explained networks are missing, and all drops until the untouched images are scored.
     """
     if not protocol.has_probabilities:
         return {}
@@ -92,7 +92,7 @@ def compute_probability_drops(
 
 
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
-    """Return the probability of the predicted class for each image, by point; the mean over seeds."""
+    """Return the predicted class's probability for each image, by point, averaged over seeds."""
     found: dict[Point, Floats] = {}
     for point, seeds in suite_results.held(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]

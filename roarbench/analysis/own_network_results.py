@@ -1,4 +1,4 @@
-"""Own-network gain of a suite's rows, from stored answers of every network under the maps of each."""
+"""Own-network gain of a suite's rows, from stored predictions of every network under every network's maps."""
 
 from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ def load_own_network_board(
     shown: Collection[str] | None = None,
     levels: Collection[float] = (),
 ) -> Board | None:
-    """Judge the rows of a suite by their own-network gains; None where the suite does not have the protocol.
+    """Judge a suite's rows by own-network gain; None if the suite lacks the protocol.
 
     An empty list of levels means all.
     """
@@ -46,7 +46,7 @@ def load_own_network_board(
 def compute_own_network_gains(
     results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
 ) -> dict[str, Sample]:
-    """Return the own-network gain of each complete row with its draws, which are paired."""
+    """Compute the own-network gain of each complete row, with paired draws."""
     _, kept = load_kept_predictions(results, protocol, unit)
     return {name: compute_own_network_gain(each.answers, protocol.order, bootstrap).gain for name, each in kept.items()}
 
@@ -54,7 +54,7 @@ def compute_own_network_gains(
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> tuple[tuple[float, ...], dict[str, Kept]]:
-    """Return the levels above 0, and what networks keep under the maps of each row that is complete."""
+    """Return the levels above 0, and the kept predictions of each complete row."""
     scores = _rows_of(results, protocol, unit, ())
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
@@ -62,7 +62,7 @@ def load_kept_predictions(
 def load_own_and_other_answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return what each network keeps at each level under its own map, and under the next network's; bool (images,)."""
+    """Return each network's kept predictions per level under its own and the next network's map; bool (images,)."""
     held, each = results.held(protocol, unit), find_estimator(name).hangs_on_network
     found = (_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
     grids = [grid for grid in found if grid]
@@ -73,7 +73,7 @@ def load_own_and_other_answers(
 
 
 def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
-    """Return which rows and levels there are, without answers."""
+    """Return rows and levels, without bits."""
     rows, asked = results.suite.shared(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
@@ -88,7 +88,7 @@ def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Coll
 
 
 def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
-    """Return what networks keep under the maps of each row, where all answers are there and belong together."""
+    """Return the kept predictions of rows whose results are complete and consistent."""
     held = results.held(protocol, unit)
     untouched = _grid(results, held.get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
@@ -105,9 +105,9 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
 
 
 def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
-    """Return the results of a row at a level by map and network; None where one is missing.
+    """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
-    A map that is the same for all networks was scored by each of them once, not `each` map by each network.
+    A map that is the same for all networks has one stored score per network, which stands for every map.
     """
     numbers, first = range(results.suite.references), REPLICATION * results.suite.replication
     seeds = {(i, j): first + SIBLINGS * (i if each else j) + j for i, j in product(numbers, numbers)}
@@ -117,7 +117,7 @@ def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -
 
 
 def _are_same(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
-    """Return whether the maps of all networks are known to remove the same features of each of the shared images."""
+    """Return whether the maps of all networks remove the same features of each shared image."""
     return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 
 

@@ -54,7 +54,7 @@ class Holds(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The outcome of a claim's test: how many cells agree, and those that do not, in words."""
+    """The outcome of a claim's test: the number of agreeing cells, and a description of the others."""
 
     verdict: Holds
     agree: int
@@ -68,9 +68,9 @@ class Finding(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables that claims are tested on: most important features removed, retrained and not.
+    """Tables that claims are tested on: most important features removed, with and without retraining.
 
-    Of another measure `roar` has whatever is lower for a better row, such as own-network gains below 0.
+    For another measure, `roar` holds values that are lower for better rows, such as negated own-network gains.
     """
 
     roar: Curves
@@ -80,7 +80,7 @@ class Tables(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two accuracies at one level that a claim compares, or two gains."""
+    """Two accuracies, or two gains, at one level that a claim compares."""
 
     estimator: str
     control: str
@@ -92,7 +92,7 @@ RANDOM_RETRAINED, RANDOM_UNRETRAINED = Pair("random", HALF, 0.9), Pair("random w
 
 
 class Check(NamedTuple):
-    """One cell of a table that a claim is tested on, with the comparisons that decide it."""
+    """A cell of a table, with the comparisons that decide a claim there."""
 
     where: str
     agrees: bool
@@ -106,7 +106,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper, where the paper makes it, and its test."""
+    """A sentence of the paper, its place there, and its test."""
 
     id: str
     text: str
@@ -115,7 +115,7 @@ class Claim:
     by_networks: bool = True  # own-network gain has an answer: it is about estimators, not about retraining
 
     def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
-        """Test the claim on a table: it holds, or fails, only by numbers that differ significantly.
+        """Test the claim on a table; only significant differences decide.
 
         Args:
             tables: Mean accuracies.
@@ -133,7 +133,9 @@ class Claim:
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
-    """Return the area between Random's curve and another in points; None unless both have the same levels from 0 on."""
+    """Return the area between Random's curve and another, in accuracy points; None unless both have the same levels
+    from 0.
+    """
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
@@ -167,7 +169,7 @@ def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple
 
 
 def _best_base(tables: Tables) -> Iterable[Check]:
-    """Check that the ensemble with the largest gain is built on the base that the paper names."""
+    """Check that the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _names(ENSEMBLES)
@@ -183,7 +185,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:
-    """Check that without Random's features a retrained network keeps most of its accuracy, and another loses most."""
+    """Check that removing random features costs a retrained network little accuracy, and another network most of it."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
@@ -270,7 +272,7 @@ CLAIMS = (
 def read_hooker2019(order: Order) -> Curves:
     """Read ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels, means of 5 runs.
 
-    KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
+    KAR is published by the fraction kept; the level here is the fraction removed.
     """
     mode = "remove" if order is Order.MORF else "keep"
     with (files("roarbench") / "data" / "hooker2019_table2.csv").open(encoding="utf-8") as file:
@@ -286,7 +288,7 @@ def read_hooker2019(order: Order) -> Curves:
 
 
 def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
-    """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName if they did not use it."""
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName for other data sets."""
     curves = read_hooker2019(order)
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)

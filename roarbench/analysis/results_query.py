@@ -1,4 +1,4 @@
-"""From the store that a command names to what it shows. Nothing here imports torch."""
+"""Open stores and load results for commands. Nothing here imports torch."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
@@ -31,10 +31,10 @@ _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
 
 def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
-    """Open the results of a store folder, or those of a database that was named.
+    """Open the results of a store folder, or of a database.
 
     Raises:
-        EmptyStore: It is only read, and there is none yet; its hint is to run `suite`.
+        EmptyStore: It is opened to read, and there is none; the hint names `suite`.
         StoreError: It cannot be used.
     """
     try:
@@ -44,9 +44,9 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
 
 
 def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
-    """Return the suite of a name, a TOML file or a store, as far as it is known without its network.
+    """Find a suite's plan by name, TOML file or store, as far as it is known without its network.
 
-    Of one's own suite `NAME@VERSION` is a version, and NAME alone the newest in the store.
+    `NAME@VERSION` is a version of your own suite, NAME the newest in the store.
 
     Raises:
         CallerError: There is no such suite, or the file describes none.
@@ -88,7 +88,7 @@ def _find_kept(store: Path, db: str) -> list[SuiteSpec]:
 
 
 class ResultsQuery(NamedTuple):
-    """Results of a suite that a reader asks for."""
+    """Results that a reader asks for: store, images and explained networks."""
 
     store: Path
     db: str = ""  # URL of its database, if that is named
@@ -100,7 +100,7 @@ class ResultsQuery(NamedTuple):
 
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Load what a store has of a suite; StoreError for no store, CallerError for images or references unknown to it."""
+    """Load a suite's results; StoreError without a store, CallerError for unknown images or networks."""
     with open_results(query.store, query.db, suite=suite.called) as results:
         return load_from_open_store(results, suite, query)
 
@@ -116,14 +116,14 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
-    """Return what a reader of one suite asks of another: the same images and reference where they can be the same."""
+    """Apply a query to another suite: the same images and networks where possible."""
     data = query.data if other.dataset == suite.dataset else ""
     references = query.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
     return query._replace(data=data, references=references)
 
 
 def matches_query(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
-    """Return whether results, of however many images, are of the images and the reference named; empty is any."""
+    """Return whether results, of any number of images, are of these images and this network; empty matches all."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
         images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, notes)
@@ -149,7 +149,7 @@ def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], resul
 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
-    """Return the fingerprints of the images that a folder gave."""
+    """Return the fingerprints of the images from a folder."""
     from roarbench.datasets.locations import describe_source
 
     dataset = suite.dataset_record
@@ -158,10 +158,10 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
 
 
 def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
-    """Return what `run` would find done, nothing without a store.
+    """Load the results that `run` would find; empty without a store.
 
-    `data` are its images: the suite's own if None. Of a folder that is still to be decoded, where it is empty, those of
-    the same files are known.
+    `data` is the images' fingerprint; None means the suite's own. The files of a folder not yet decoded identify images
+    that were decoded before.
     """
     try:
         with open_results(query.store, query.db, suite=suite.called) as results:
@@ -177,10 +177,10 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
 
 
 def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> bool:
-    """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun.
+    """Return whether all of a suite's results are shared runs of another suite, so that the suite itself never started.
 
-    Runs on untouched images begin no suite: any that explains the same references has them. Nor do added rows, which
-    every suite on these images and this network has.
+    Runs on untouched images do not count, as all suites with the same networks share them. Neither do added rows, which
+    every suite with these images and this network has.
     """
     suite, found = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
@@ -193,7 +193,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     here = titles.index(suite.title) if suite.title in titles else None
 
     def instead(other: SuiteSpec) -> bool:
-        """Return whether another suite with the same runs is the one that was begun: a newer version, or an earlier."""
+        """Return whether another suite with the same runs is the one that started: a newer or an earlier version."""
         if here is None or other.title == suite.title:
             return False
         return (titles.index(other.title) > here) == (other.name == suite.name)
@@ -209,7 +209,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
 
 
 def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
-    """Return whether all these results, of which there are some, are those of other suites that are complete."""
+    """Return whether all these results, at least one, belong to other complete suites."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
         if left & keys and results.done(keys) == keys:
@@ -218,7 +218,7 @@ def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], re
 
 
 def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
-    """Return how many results a suite of these keys has besides all of `own`; None where it lacks one of them."""
+    """Count a suite's results beyond all of `own`; None where it lacks one of those."""
     if not own.items() <= keys.items():
         return None
     others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
@@ -226,7 +226,7 @@ def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsS
 
 
 def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
-    """Return the rows without a place in what these results belong to, by the title of the suite."""
+    """Return the rows without a rank in the suites of these results, by suite title."""
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
     suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
@@ -241,7 +241,7 @@ def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> 
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
-    """Return the key of the one run that the store knows by these digits; CallerError for none or several."""
+    """Return the full key of a run from its first digits; CallerError for no or several matches."""
     keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]

@@ -1,4 +1,4 @@
-"""Two rows beside each other: the same by counts as by gains, level by level, on the same answers."""
+"""Compare two rows: their gains, and the counts behind them, level by level."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from roarbench.stats.verdicts import Comparison
 
 
 class Count(NamedTuple):
-    """Answers at one level that speak for a row and against it, of all: networks times test images."""
+    """Predictions at one level for and against a row, of all: networks times test images."""
 
     gained: int
     against: int
@@ -23,12 +23,12 @@ class Count(NamedTuple):
 
     @property
     def points(self) -> float:
-        """Return the share that is left, in accuracy points: the gain, or the accuracy that is counted."""
+        """Return the net share in accuracy points: the gain, or the counted accuracy."""
         return POINTS * (self.gained - self.against) / self.of
 
 
 class Level(NamedTuple):
-    """Two rows at one level `t`; the difference is the first's points minus the second's, paired."""
+    """Two rows at level t; the difference is the first's points minus the second's, paired."""
 
     t: float
     first: Count
@@ -37,9 +37,10 @@ class Level(NamedTuple):
 
 
 class RowPair(NamedTuple):
-    """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the levels of both.
+    """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the counts at all
+    levels.
 
-    What is counted, and what against it, is said in words; the second are empty where nothing is.
+    `counted` describes the counts for and against a row; the second is empty where nothing counts against it.
     """
 
     gain: Estimate

@@ -1,4 +1,4 @@
-"""Mark what speaks against a row of the board and by how much, and sum it up in a flag."""
+"""Mark evidence against a row of the board, with its size, and summarise it in a warning."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ MARKS = {  # by kind, what has a share of the gain; of masks, of the images' acc
 
 
 class Grade(StrEnum):
-    """Weight of what speaks against a row."""
+    """Severity of evidence against a row."""
 
     NONE = "none"
     SOME = "some"
@@ -37,7 +37,7 @@ class Grade(StrEnum):
 
 
 class Mark(NamedTuple):
-    """One thing that may speak against a row."""
+    """A piece of evidence against a row."""
 
     kind: str  # one of `MARKS`
     # how much of the row's gain a weaker baseline also achieves; of masks, how much of the accuracy above chance masks
@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the mark in words; empty where it is not graded some or strong."""
+        """Describe the mark; empty below grade some."""
         if self.grade in (None, Grade.NONE):
             return ""
         whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
@@ -56,27 +56,27 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Flag:
-    """Reason to doubt a row, in one sentence; empty where nothing speaks against it."""
+    """The reason to doubt a row, in one sentence; empty without one."""
 
     grade: Grade
     reason: str
 
     @property
     def sign(self) -> str:
-        """Return what stands beside the row's name: `(!!)` for a strong mark, `(!)` for any other reason."""
+        """Return the sign beside the row's name: `(!!)` for a strong mark, `(!)` for other reasons."""
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
 def are_warnings_about(protocol: Protocol) -> bool:
-    """Return whether the marks, which weigh gains under ROAR, say something about gains under this protocol.
+    """Return whether the marks, which concern gains under ROAR, apply to gains under this protocol.
 
-    Masks that tell the class and maps that are smooth buy nothing where networks never saw a mask with its own image.
+    Masks that reveal the class and smooth maps gain nothing where networks never saw a mask with its own image.
     """
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
-    """Return why rows should be doubted under a protocol, of every estimator where something says so."""
+    """Return the warnings under a protocol, for every estimator that has one."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
     found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
     if are_warnings_about(protocol):  # of twins, which stand in tables too, nothing else is judged
@@ -85,13 +85,13 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
 
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
-    """Return what speaks against a row whatever is asked: who vouches for it, what `validate` found, and ties."""
+    """Return the doubts that hold for every protocol: provenance, findings of `validate`, and ties."""
     own = (suite_results.doubts.get(name), suite_results.findings.get(name), describe_ties(suite_results, name))
     return list(filter(None, own))
 
 
 def describe_ties(suite_results: SuiteResults, name: str) -> str:
-    """Say how many features of a row's maps chance orders, where it is more than half; empty for controls."""
+    """Describe the share of tied features of a row's maps, where above one half; empty for controls."""
     share = suite_results.ties.get(name, 0.0)
     if share <= TIED or find_estimator(name).control:
         return ""
@@ -99,13 +99,13 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 
 def find_rows_at_floor(evidence: Evidence) -> dict[str, tuple[float, ...]]:
-    """Return the rows whose images tell no more than their masks, each with the levels where they do not."""
+    """Return the rows whose images reveal no more than their masks, with the levels."""
     found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
 
 
 def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
-    """Return the levels at which images are not significantly better than masks alone; none without intervals."""
+    """Return the levels at which images are not significantly better than masks alone; empty without intervals."""
     if evidence.suite_results.at_chance:
         return ()
     lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
@@ -113,7 +113,7 @@ def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
 
 
 def describe_floor(floors: Mapping[str, tuple[float, ...]]) -> str:
-    """Return in a sentence which rows are at the floor; empty where none is."""
+    """Describe the rows that are no better than mask-only; empty without any."""
     if not floors:
         return ""
     rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
@@ -121,7 +121,7 @@ def describe_floor(floors: Mapping[str, tuple[float, ...]]) -> str:
 
 
 def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
-    """Return all reasons to doubt a row in one sentence, the strongest marks first."""
+    """Return all reasons to doubt a row in one sentence, the strongest first."""
     marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
@@ -137,9 +137,10 @@ def _sentence(reasons: Iterable[str]) -> str:
 
 
 def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
-    """Return the marks of a row: how much of its gain a weaker baseline also achieves, and of its accuracy masks alone.
+    """Return the marks of a row: the share of its gain that a weaker baseline achieves, and of its accuracy that masks
+    achieve.
 
-    A row that is not significantly better than Random has no gain, and nothing to share.
+    A row not significantly better than Random has no gain to share.
     """
     roar = evidence.roar
     own = roar.areas.get(name)
@@ -151,7 +152,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 
 
 def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
-    """Return a mark; without intervals, or at chance, no share is known."""
+    """Return a mark; without intervals, or at chance, the share is unknown."""
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance:
         return Mark(kind, Estimate(), None)

@@ -1,4 +1,4 @@
-"""Choice of about 24 test images whose maps are shown, with their stored correctness."""
+"""Select about 24 test images whose maps are shown, with their stored correctness."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -22,9 +22,9 @@ RULE = (
 
 
 class ImageAnswers(NamedTuple):
-    """Counts of right answers to each image: with a row's own masks, and with those it is held against.
+    """Counts of correct predictions per image over all levels: under a row's own masks, and under its counterpart's.
 
-    Of all levels together; the second are empty where there are none.
+    `against` is empty where there is no counterpart.
     """
 
     own: tuple[int, ...]
@@ -34,14 +34,14 @@ class ImageAnswers(NamedTuple):
 
 
 def find_pictured_protocol(results: SuiteResults) -> Protocol:
-    """Return the protocol whose masks are shown: own-network gain, which has all rows, or the leading one."""
+    """Return the protocol whose masks are shown: own-network gain, which has all rows, or the leading protocol."""
     return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
 
 def count_correct_networks(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
-    """Return how many answers of a row's networks to these images are right."""
+    """Count the correct predictions of a row's networks on these images."""
     own, others = _answers(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
     return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
@@ -50,7 +50,7 @@ def count_correct_networks(
 def _answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return the answers of these rows' networks above level 0, bool (images,), and those they are held against."""
+    """Return the correctness of these rows' networks above level 0, bool (images,), and that of their counterparts."""
     if protocol.by_networks:
         found = [load_own_and_other_answers(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
@@ -66,7 +66,7 @@ def _answers(
 def choose_images(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
-    """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
+    """Choose the test images to show, int64 (n,), with the rule in words; none without results."""
     asking = [name for name in results.suite.placed if not find_known_estimator(name).control]
     own, other = _answers(results, protocol, unit, asking)
     if not own:

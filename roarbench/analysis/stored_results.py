@@ -43,7 +43,7 @@ joined = lru_cache(64)(add_estimators)  # a board asks for the same ones again a
 
 @dataclass(frozen=True)
 class Version:
-    """Images, by fingerprint and as `SuiteResults.limit`, and a reference, as `Suite.given`, that results are of."""
+    """The images (fingerprint and `SuiteResults.limit`) and explained networks (`Suite.given`) of results."""
 
     data: str
     limit: int | None
@@ -51,13 +51,13 @@ class Version:
 
 
 def list_image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
-    """Return where the images of a data set came from, as far as database and store folder know; oldest first."""
+    """Return the known sources of a data set's images, from database and store folder, oldest first."""
     noted = [note for note in read_image_notes(store.database) if note.dataset == dataset]
     return list(dict.fromkeys([*noted, *read_decoded_notes(Workspace(folder).data, dataset)]))
 
 
 def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:
-    """Return whether images are the data set's own, not those of a folder that was named; None if unknown."""
+    """Return whether images are the data set's own and not those of a named folder; None if unknown."""
     kinds = {note.kind for note in notes if note.data == data}
     if kinds - {LOCAL} or data in PINNED.values():
         return True
@@ -65,10 +65,10 @@ def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:
 
 
 def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
-    """Return the images and references that a store has results of a suite of, oldest first.
+    """List the images and explained networks of a suite's stored results, oldest first.
 
-    Rows that depend on no reference belong to every one of them, and make a version alone only where no row of the
-    same images explains anything.
+    Rows that explain no network belong to all versions; they form a version of their own only where no row of the same
+    images explains a network.
     """
     found = store.versions(suite.dataset, suite.model)
     own, stored = find_default_weights(suite), list[Version]()
@@ -82,10 +82,9 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
 
 
 def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Return weights that were given, those as one that were given together, from the seeds that explain each.
+    """Join given weights that were given together, by the seeds that explain each.
 
-    Of weights that were given together each explains some of the seeds, by their number. Those that were given alone
-    explain every seed, the first one at least.
+    Weights given together each explain some of the seeds; weights given alone explain every seed.
     """
     numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
@@ -96,14 +95,14 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
-    """Return whether there is a result of a version: of those that explain a network, or of the others."""
+    """Return whether a version has results, of rows that explain a network or of others."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return store.has_any([run.key for run in runs if bool(run.reference) is explained])
 
 
 @dataclass(frozen=True)
 class Versions:
-    """All versions of a suite that a store has."""
+    """All versions of a suite in a store."""
 
     suite: SuiteSpec
     stored: tuple[Version, ...]  # of which images and references, oldest first
@@ -112,10 +111,10 @@ class Versions:
     begun: tuple[tuple[str, int | None], ...]
 
     def own_images(self, limit: int | None) -> str:
-        """Return the fingerprint of the images that are meant unless others are named; empty if nothing says which.
+        """Return the fingerprint of the default images; empty if undecided.
 
-        Of several that are the suite's own, those whose results began last. Where nothing says whose the images are,
-        as in stores from before it was noted, they count as the suite's own if there are no others.
+        Of several versions of the suite's own images, the one whose results began last. Images of unknown source, as in
+        old stores, count as the suite's own if there are no others.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         noted = [(note.data, note.limit) for note in self.notes]
@@ -127,7 +126,7 @@ class Versions:
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def names(self, version: Version) -> tuple[str, ...]:
-        """Return what a title has to say of images and reference, so that nobody takes them for others."""
+        """Return the parts of a title that distinguish these images and networks from others."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_own(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
@@ -137,7 +136,7 @@ class Versions:
         return tuple(filter(None, named)) if version.data else ()
 
     def options(self, version: Version) -> tuple[str, ...]:
-        """Return what to write after `--suite NAME --max-images N` to be shown a version."""
+        """Return the options that show a version, to be added to `--suite NAME --max-images N`."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
@@ -162,14 +161,14 @@ class Versions:
 
 
 def list_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
-    """Return all versions of a suite that a store has; what the suite's `given` says plays no part."""
+    """Return all versions of a suite in a store, regardless of the suite's `given`."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     begun = tuple(store.failures.data_of(suite.dataset, suite.model))
     return Versions(suite, tuple(_find_versions(suite, store)), mine, begun)
 
 
 def shorten_reference(given: str) -> str:
-    """Return `NAME@CHECKSUM` with as much of the checksum as a reader needs, and `--reference` takes."""
+    """Shorten `NAME@CHECKSUM` to the digits that a reader needs and `--reference` accepts."""
     name, _, checksum = given.partition("@")
     return f"{name}@{checksum[:_SHOWN]}" if checksum else name
 
@@ -181,14 +180,14 @@ def collect_results(
     data: str | None = None,
     notes: Iterable[ImageNote] = (),
 ) -> SuiteResults:
-    """Return what a store has of a suite on images of this fingerprint, or its own; `limit` of each split, or all."""
+    """Collect a suite's results on images of this fingerprint, or its own; `limit` images of each split, or all."""
     versions = list_versions(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
     return _results_of(versions, Version(images, limit, suite.given), store)
 
 
 def collect_all_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
-    """Return all versions of a suite that a store has, largest first; of one size its own images and reference."""
+    """Collect all stored versions of a suite, largest first; among equal sizes its own images and networks."""
     versions = list_versions(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
@@ -229,7 +228,7 @@ def _is_own(result: RunResult) -> bool:
 
 
 def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
-    """Return why rows are doubted: by their own, else by controls, untouched images or twins beside them."""
+    """Return the doubts of rows: their own, else those of their controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
@@ -268,7 +267,7 @@ def add_prediction_stability(suite_results: SuiteResults, folder: Path) -> Suite
 
 
 def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Return by estimator the mean of what its rankings have, by their checksums; missing where none has any."""
+    """Average a property of rankings by estimator, looked up by checksum; missing where no ranking has it."""
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
@@ -277,7 +276,7 @@ def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str
 
 
 def describe_prediction_stability(share: float | None) -> str:
-    """Return in a sentence on how many noisy copies the prediction is kept; empty where it is not known."""
+    """Describe the share of noisy copies that keep the prediction; empty if unknown."""
     if share is None:
         return ""
     few = f", fewer than {STABLE_ENOUGH:.0%}" if share < STABLE_ENOUGH else ""
@@ -285,15 +284,15 @@ def describe_prediction_stability(share: float | None) -> str:
 
 
 def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
-    """Return a suite with what was submitted to it, and with its estimators by other parameters."""
+    """Add stored submissions to a suite, and its estimators with other parameters."""
     return joined(suite, tuple(find_entered_ids(results.database, suite.dataset, suite.model)))
 
 
 def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results: ResultsStore) -> SuiteResults:
-    """Leave out what was entered under each protocol where nothing of it is done, running or failed.
+    """Leave out submissions under protocols where none of their runs is done, running or failed.
 
-    Whoever enters one version of a suite, or one of its protocols, has not begun the others: there is nothing to wait
-    for. What a twin has counts for the estimator that it is made from. Rows of the suite that was asked for stay.
+    A submission to one version or protocol has not started the others. Runs of a twin count for its parent. Rows of the
+    requested suite stay.
     """
     suite, own = suite_results.suite, asked.estimators
     entered = {name for name in suite.estimators if find_estimator(name).row not in own}
@@ -318,7 +317,7 @@ _Question = tuple[str, Order, ScoredNetwork]  # an estimator under a protocol
 
 
 def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]:
-    """Return what at least one run of is done, running or failed."""
+    """Return the rows with at least one run done, running or failed."""
     points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys

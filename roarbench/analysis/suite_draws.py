@@ -1,4 +1,4 @@
-"""Bootstrap draws of a suite: each protocol is drawn once, paired over all boards and the validity panel."""
+"""Bootstrap draws of a suite: each protocol is drawn once, paired over all boards and checks."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -24,9 +24,9 @@ _NOTHING = Correctness((), (), {})  # of a protocol that the suite does not have
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Draws behind the boards and the panel of a suite; each part is drawn when it is first asked for, and kept.
+    """Draws of a suite's boards and checks, computed at first use and kept.
 
-    All have one unit, but in `units`, and one bootstrap, so that everything is paired.
+    All have one unit, except in `units`, and one bootstrap, so everything is paired.
     """
 
     suite_results: SuiteResults
@@ -37,7 +37,9 @@ class Evidence:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """Take the suite's first unit under its main protocol if none is given; CallerError for a unit it has not."""
+        """Build the draws; the default unit is the first of the main protocol. CallerError for a unit that the suite
+        lacks.
+        """
         main = find_main_protocol(suite_results)
         units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
         if unit and unit not in units:
@@ -47,12 +49,12 @@ class Evidence:
 
     @cached_property
     def protocol(self) -> Protocol:
-        """Return the protocol that others are held against."""
+        """Return the protocol that others are compared with."""
         return find_main_protocol(self.suite_results)
 
     @cached_property
     def main(self) -> Drawn:
-        """Return gains and accuracies under it."""
+        """Return gains and accuracies under the main protocol."""
         return self.drawn(self.protocol, self.unit)
 
     @cached_property
@@ -62,19 +64,19 @@ class Evidence:
 
     @cached_property
     def masks(self) -> Drawn:
-        """Return accuracies of networks that see nothing but removal masks."""
+        """Return accuracies of networks trained on removal masks alone."""
         return self.drawn(MASK_ONLY, self.unit)
 
     @property
     def mask_level(self) -> float:
-        """Return the highest level of ROAR that masks alone have, too; 0 if there is none.
+        """Return the highest level that ROAR and mask-only share; 0 if there is none.
 
-        It is fixed and not chosen by what is found there, so that the error rate is that of one comparison.
+        It is fixed in advance, so the error rate is that of one comparison.
         """
         return max((t for t in self.masks.levels if t in self.roar.levels), default=0.0)
 
     def above_masks(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]: what images tell beside their mask."""
+        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]."""
         images, alone = (drawn.draws.accuracy((estimator, t)) for drawn in (self.roar, self.masks))
         if images is None or alone is None:
             return Estimate()
@@ -90,31 +92,31 @@ class Evidence:
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
-        """Return the main protocol under each unit that the suite has."""
+        """Return the main protocol under each unit of the suite."""
         blocks = self.suite_results.suite.blocks
         units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
         return {unit: self.drawn(self.protocol, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
-        """Return the main protocol with each fill that the suite has."""
+        """Return the main protocol with each fill of the suite."""
         asked = (self.protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
         return {fill: self.drawn(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def retrained(self) -> Drawn:
-        """Return the areas between the KAR and the ROAR curve, over the levels that both have."""
+        """Return the areas between the KAR and ROAR curves over their common levels."""
         return self._gaps(ROAR, KAR)
 
     @cached_property
     def reference(self) -> Drawn:
-        """Return the areas between the LeRF and the MoRF curve without retraining, over the levels that both have."""
+        """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
         return self._gaps(MORF, LERF)
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
-        """Return smoothness by estimator and level; all rows that remove by one ranking have the same."""
+        """Return smoothness by estimator and level; rows with the same ranking share it."""
         rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
         return {
             (cell.estimator, cell.t): smooth
@@ -123,7 +125,7 @@ class Evidence:
         }
 
     def drawn(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
-        """Return gains and accuracies of all rows of a protocol, their twins among them; by the fill of its tables."""
+        """Draw gains and accuracies of all rows of a protocol, twins included; by default with its tables' fill."""
         asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
         if asked not in self._kept:
             self._kept[asked] = self._draw(*asked)
@@ -132,7 +134,7 @@ class Evidence:
     def board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
-        """Return the board of these rows, at these levels or all; None where the suite does not have the protocol."""
+        """Return the board of these rows at these levels or all; None if the suite lacks the protocol."""
         if protocol.by_networks:
             return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
@@ -143,7 +145,7 @@ class Evidence:
         return drop_verdicts(judged) if self.suite_results.at_chance else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
-        """Compare two rows, with the verdict of every table on them; None at chance and without intervals."""
+        """Compare two rows, with the verdict of the tables; None at chance and without intervals."""
         scores = self.suite_results.scores(protocol, unit)
         if scores is None or self.suite_results.at_chance or protocol.by_networks:
             return None
@@ -171,7 +173,7 @@ class Evidence:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return the protocol that others are held against: ROAR, or what leads and has gains where nothing is of ROAR."""
+    """Return ROAR, or the leading protocol with gains where a suite has no ROAR."""
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
     return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading

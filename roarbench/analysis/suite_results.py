@@ -39,7 +39,7 @@ ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by point of a c
 
 
 class OtherResults(NamedTuple):
-    """Other results of a suite in the same store: what they are called; `limit` and `asked` as in `SuiteResults`."""
+    """Other results of the suite in the same store: their name; `limit` and `asked` as in `SuiteResults`."""
 
     called: str
     limit: int | None
@@ -48,7 +48,7 @@ class OtherResults(NamedTuple):
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """Results that the store holds of one suite on one version of its data."""
+    """Stored results of one suite on one version of its data."""
 
     suite: SuiteSpec
     data: str  # fingerprint of the images
@@ -83,24 +83,24 @@ class SuiteResults:
 
     @cached_property
     def title(self) -> str:
-        """Return name and version, that the data set was made small if it was, and what else nobody may overlook."""
+        """Return name and version, with a reduced data set and other deviations that a reader must see."""
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
     @property
     def keys(self) -> Mapping[Point, str]:
-        """Return the key of every run that the suite asks for, done or not; they depend on the images."""
+        """Return the key of every run of the suite, done or not, for these images."""
         return list_keys(self.suite, self.data, self.limit)
 
     @property
     def has_rows(self) -> bool:
-        """Return whether anything but untouched images was scored."""
+        """Return whether any results are of degraded images."""
         return any(point.cell.estimator != CLEAN for point in self.results)
 
     @cached_property
     def by_estimator(self) -> dict[str, list[tuple[Point, RunResult]]]:
-        """Return the results of each estimator with their points, in the order of the suite."""
+        """Return the results of each estimator with their points, in the suite's order."""
         found: defaultdict[str, list[tuple[Point, RunResult]]] = defaultdict(list)
         for point, result in self.results.items():
             found[point.cell.estimator].append((point, result))
@@ -113,30 +113,29 @@ class SuiteResults:
 
     @cached_property
     def leading(self) -> Protocol:
-        """Return the protocol that is meant where none is named: the suite's first that has results, else its first."""
+        """Return the default protocol: the suite's first with results, else its first."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
         return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
 
     def begun(self, protocol: Protocol) -> bool:
-        """Return whether there is a row of a protocol: of one that answers each image twice, the second answers."""
+        """Return whether a protocol has a row; where each image is scored twice, the second result counts."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     @cached_property
     def at_chance(self) -> str:
-        """Return as a sentence why no number here means anything; empty where the networks are better than a guess.
+        """Explain in a sentence that the networks are at chance, so no number counts; empty if they are better.
 
-        The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
-        was that of one network.
+        The mean accuracy of the leading board's networks on untouched images is tested as one network's.
         """
         return describe_chance(self._untouched, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
-        """Return the mean accuracy of the references on untouched images, in [0, 1]; None if not all were scored.
+        """Return the mean accuracy of the explained networks on untouched images, in [0, 1]; None if one is not scored.
 
-        Scored must be those that most rows explain, and all that any row explains.
+        The scored networks must be those that most rows explain, and all that any row explains.
         """
         usual = self._usual_weights
         held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
@@ -146,7 +145,7 @@ class SuiteResults:
 
     @property
     def reference_words(self) -> str:
-        """Return these accuracies in words, and whether one is hardly better than a guess; empty if not known."""
+        """Describe these accuracies, and whether one is near chance; empty if unknown."""
         held = [self.references[number] for number in sorted(self.references)]
         return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
 
@@ -161,9 +160,9 @@ class SuiteResults:
         return len(self.results) == len(expand_points(self.suite))
 
     def scores(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
-        """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it.
+        """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks it.
 
-        Without a fill it is that of the protocol's tables. Of a protocol that is made of two, those of the first for
+        The default fill is that of the protocol's tables. A derived protocol has its first protocol's correctness, for
         the rows, levels and seeds that both have.
         """
         asked = (protocol, unit, fill or self.suite.fill(protocol))
@@ -194,16 +193,16 @@ class SuiteResults:
         return replace(scores, differences=subtract_paired_answers(scores, held, others, protocol))
 
     def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-        """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
+        """Return the levels above 0 of a protocol and unit; empty if the suite lacks it."""
         return self.suite.shared(protocol, unit)[1]
 
     def units(self, protocol: Protocol) -> tuple[Unit, ...]:
-        """Return the units of a protocol, the one of its tables first; nothing if the suite does not have it."""
+        """Return the units of a protocol, that of its tables first; empty if the suite lacks it."""
         found = dict.fromkeys(block.unit for block in self.suite.blocks)
         return tuple(unit for unit in found if self.levels(protocol, unit))
 
     def held(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
-        """Return the results of one protocol by point and seed; without a fill by that of its tables."""
+        """Return the results of a protocol by point and seed; the default fill is that of its tables."""
         held: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
         fill = fill or self.suite.fill(protocol)
         asked = (protocol.retrain, protocol.order, unit, fill)
@@ -217,10 +216,10 @@ class SuiteResults:
         return dict(held)
 
     def inconsistent(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
-        """Say why estimators have no gain and no place though their points may be there: they do not belong together.
+        """Explain why complete rows have no gain and no rank: their results do not belong together.
 
-        The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
-        not say which weights they explain stand together only where most rows do not.
+        The same training on two machines gives slightly different networks and rankings. Rows without a record of their
+        explained weights are consistent only where most rows lack it.
         """
         usual, reasons = self._usual_weights, {}
         for name, found in self._curves(protocol, unit, fill).items():
@@ -232,18 +231,18 @@ class SuiteResults:
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _number(self, result: RunResult) -> int:
-        """Return which reference a result depends on; -1 if on none."""
+        """Return the number of the explained network of a result; -1 for none."""
         return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
-        """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
+        """Return the checksum of the weights that most rows explain, by network number, if recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
         return find_usual_weights(explained, self._number, self.suite.entered)
 
     @property
     def dropped(self) -> list[Dropped]:
-        """Return the rows that have no place because what they are made of does not belong together."""
+        """Return the rows without a rank because their results do not belong together."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
             Dropped(protocol.name, unit, name, reason)
@@ -252,16 +251,15 @@ class SuiteResults:
         ]
 
     def machines(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
-        """Return by estimator what the results of one curve were computed with, where they differ in it.
+        """Return the settings in which the machines of one curve differ, by estimator.
 
-        Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
-        what they were computed with are taken to be like the others.
+        Such a curve counts, because machines differ by less than seeds do. Results without a record are taken as equal.
         """
         found = {name: find_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
         return {name: values for name, values in found.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
-        """Return the results of each estimator, with those on untouched images, which all share."""
+        """Return the results of each estimator, with the shared ones on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
         for part in protocol.made_of or (protocol,):
             for (name, _), seeds in self.held(part, unit, fill or self.suite.fill(protocol)).items():
@@ -270,7 +268,7 @@ class SuiteResults:
         return {name: [*clean, *found] for name, found in rows.items()}
 
     def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results that boards of these protocols, and what is said of their networks, come from."""
+        """Return the results behind the boards of these protocols and the accuracy of their networks."""
         found = [*self._untouched, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
@@ -279,9 +277,9 @@ class SuiteResults:
         return found
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
-        """Judge one protocol; None where the suite does not have it.
+        """Judge one protocol; None where the suite lacks it.
 
-        Verdicts are adjusted for all rows that have results, whichever are shown; all are if not given.
+        Verdicts are adjusted for all rows with results, whichever are shown; the default shows all.
         """
         scores = self.scores(protocol, unit)
         if scores is None:
@@ -290,16 +288,17 @@ class SuiteResults:
         return drop_verdicts(judged) if self.at_chance else judged
 
     def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
-        """Estimate how references and trainings vary under a protocol, from all its units; None if nothing says so.
+        """Estimate the variance between explained networks and trainings under a protocol, over all units; None if
+        unknown.
 
-        The spread of another protocol or fill is never borrowed: networks are trained on something else there.
+        No variance is borrowed from another protocol or fill, where networks are trained on something else.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
         return select_spread(protocol, estimate_spread(scores.differences or scores for scores in found))
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: bytes are 8 times as large."""
+    """Correctness by point of a curve, (seeds, images) each, unpacked on request because bytes are 8 times as large."""
 
     def __init__(self, held: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
         self._held = held
@@ -320,10 +319,10 @@ class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
 
 
 def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's answers minus those that it is held against, both by point and seed.
+    """Return each cell's correctness minus that of its counterpart, by point and seed.
 
-    Of one network these are its answers to the same images with the removal masks of other images, or with those of
-    Random; of a protocol that is made of two those of the row itself under the other one.
+    The counterpart is the same network on the same images under other images' or Random's masks; for a derived
+    protocol, the same row under the second protocol.
     """
     correct: dict[tuple[str, float], NDArray[np.int8]] = {}
     references: dict[tuple[str, float], tuple[str, ...]] = {}

@@ -1,9 +1,7 @@
-"""Check each estimator for known criticisms of ROAR, from stored answers.
+"""Check each estimator for known criticisms of ROAR, from stored correctness.
 
-Without ROAR, show the checks that exist for the leading protocol.
-
-The numbers and the rule of the marks are explained in docs/validity.md. A row that the suite does not have, or that has
-not run, is missing everywhere: None, never 0.
+Without ROAR, the panel has the checks of the leading protocol. docs/validity.md explains the numbers and marks. A row
+without results is None, never 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +31,7 @@ class Twin(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """The rows of a suite with what they are checked by."""
+    """The rows of a suite with their checks."""
 
     evidence: Evidence  # its protocol and unit are those whose gains and order are checked
     names: tuple[str, ...]  # estimators and controls, without their twins, in the suite's order
@@ -44,7 +42,7 @@ class Panel:
 
 
 def has_checks(suite_results: SuiteResults) -> bool:
-    """Return whether the panel says more of these results than their table: only ROAR, or both orders, are checked."""
+    """Return whether the panel adds to the table: only ROAR, or both orders, have checks."""
     return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 
 
@@ -54,12 +52,9 @@ def compute_validity_panel(
     others: Iterable[SuiteResults] = (),
     unit: Unit | None = None,
 ) -> Panel:
-    """Return the validity panel of what a store has of a suite, its order compared with that of other suites.
+    """Build the validity panel of a suite; its order of estimators is compared with other suites.
 
-    The unit is the first that each suite has if not given.
-
-    Raises:
-        CallerError: A suite has not this unit.
+    The default unit is the first of each suite. CallerError for a unit that a suite lacks.
     """
     evidence = Evidence.of(suite_results, bootstrap, unit)
     beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
@@ -68,7 +63,7 @@ def compute_validity_panel(
 
 
 def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
-    """Return a row's twins that the suite has, by kind, one of `KINDS`."""
+    """Return a row's twins in the suite, by kind, one of `KINDS`."""
     main, twins = evidence.main, {}
     own = main.areas.get(name)
     for kind in KINDS:
@@ -80,7 +75,9 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
 
 
 def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
-    """Compare the main protocol's order of the estimators, without twins, with the suite's others and other suites'."""
+    """Compare the main protocol's order of estimators, without twins, with the suite's other protocols and other
+    suites.
+    """
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}

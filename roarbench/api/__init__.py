@@ -1,1 +1,1 @@
-"""What `import roarbench` offers, one module for each part; names are found in `roarbench/__init__.py`."""
+"""The public interface of `import roarbench`; `roarbench/__init__.py` lists the names."""

@@ -1,4 +1,4 @@
-"""A suite of a network and arrays that are at hand: both become files of the store, for any process to use."""
+"""Suites from a network and arrays in memory, both written to the store so that any process can use them."""
 
 import hashlib
 import io
@@ -47,14 +47,14 @@ UNTRIED = "# peak not tried yet"  # last line of such a suite's file
 
 
 class Given(NamedTuple):
-    """Images of a split and their classes, as they were handed in."""
+    """Images of a split and their classes, as the caller passed them."""
 
     images: Tensor  # float32 (n, c, h, w)
     labels: NDArray[np.int64]  # (n,)
 
 
 class GivenNetwork(NamedTuple):
-    """A network that was handed in, as files have it."""
+    """A network that the caller passed, in the form that files have."""
 
     model: nn.Module  # in eval mode, with a logit for each class
     source: str  # the file that builds it, with random weights
@@ -63,12 +63,12 @@ class GivenNetwork(NamedTuple):
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Return its weights, on the processor, floats as float32."""
+        """Return its weights on the CPU, floats as float32."""
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
         return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
 
     def built(self, images: Tensor) -> nn.Module:
-        """Return one of its structure from its file, in eval mode, for such images."""
+        """Rebuild the network from its file, in eval mode, for such images."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
         made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
         return made.eval().to(images)
@@ -83,13 +83,20 @@ def write_arrays(
     network: str = "",
     say: Callable[[str], object] = lambda line: None,
 ) -> Path:
-    """Write a trained network and images into a store, unless they are there; the folder with their `suite.toml`.
+    """Write a trained network and images into a store, unless they are there; return the folder with their
+    `suite.toml`.
 
-    `settings` has lines of that file by key. The weights are in `weights.pt`, the splits as `Suite.from_arrays` takes
-    them. `say` is told what should be known before hours of work.
+    Args:
+        model: The trained network; `weights.pt` gets its weights.
+        train: Training images and labels, as `Suite.from_arrays` takes them.
+        test: Test images and labels.
+        settings: Values of `suite.toml` by key.
+        root: The store's folder for suites from arrays.
+        network: FILE.py:FUNCTION that builds the network.
+        say: Receives warnings before hours of work.
 
     Raises:
-        CallerError: These do not fit together.
+        CallerError: The arguments do not fit together.
     """
     splits = _splits(train, test)
     if train is None and (trains := [one for one in settings["protocols"] if _retrain(one) is not ScoredNetwork.NONE]):
@@ -125,7 +132,7 @@ def write_arrays(
 
 
 def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
-    """Return the splits that are given, the training images first; CallerError where they are none, or do not fit."""
+    """Return the given splits, training images first; CallerError where there are none, or they do not fit."""
     given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
     found = {split: _read_pair(one, split) for split, one in given.items()}
     shapes = {tuple(one.images.shape[1:]) for one in found.values()}
@@ -149,7 +156,7 @@ def _retrain(protocol: str) -> ScoredNetwork:
 
 
 def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
-    """Return a network as files have it, tried on some images; CallerError where it cannot be explained or built."""
+    """Convert a network to files and try it on some images; CallerError where it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
@@ -173,7 +180,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
 
 
 def _split_file_name(named: str) -> tuple[str, str]:
-    """Return the source and the function of FILE.py:FUNCTION."""
+    """Split FILE.py:FUNCTION into the source and the function."""
     file, _, function = named.rpartition(":")
     try:
         return Path(file).read_text("utf-8"), function
@@ -191,7 +198,7 @@ def _check_steps(
     given: GivenNetwork,
     say: Callable[[str], object],
 ) -> None:
-    """Tell what images lose that are kept in 256 steps; CallerError where test images lie beyond training images."""
+    """Report what images lose in 256 steps; CallerError where test images lie outside the range of training images."""
     low, high = (torch.from_numpy(end)[:, None, None] for end in kept)
     step = (high - low) / 255
     for split, one in splits.items():
@@ -219,7 +226,7 @@ def _predict(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
-    """Return the suite's file: what is asked for, with the controls that a row has to beat."""
+    """Write the suite's file, with the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
@@ -250,7 +257,7 @@ def _block(protocol: str, fills: list[str]) -> str:
 
 
 def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
-    """Return whether a network takes the smaller images that a recipe trains on at first."""
+    """Return whether a network takes the smaller images of a recipe's first epochs."""
     model = given.built(move_to_model(given.model, images)).train()
     for share in BASE.sides:
         side = round(share * images.shape[2])
@@ -276,7 +283,7 @@ def _png(image: NDArray[np.uint8]) -> bytes:
 
 
 def tune_once(path: Path, say: Callable[[str], object]) -> bool:
-    """Write a peak that trains the network into the file of a suite from arrays; False where there is no need."""
+    """Write a peak learning rate that trains the network into the suite's file; False where none is needed."""
     if not _is_untried(path):
         return False
     with lock_file(path.with_suffix(".lock")):

@@ -1,4 +1,4 @@
-"""Plain questions about the maps of one network, without training: accuracy under removal, and own-network gain."""
+"""Check the maps of one network without training: accuracy under removal, and own-network gain."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,14 +54,13 @@ CONTROLS = ("random", "sobel")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckTable(GainTable):
-    """Gains of several estimators and two controls by several questions; above 0 is better in every column.
+    """Gains of several estimators and two controls in several columns; positive is better in every column.
 
     Attributes:
-        gains: By column and by name, in accuracy points, with draws over the images (and networks, where these are
-            several).
-        levels: Fractions of features removed, by column.
-        images: Images in all.
-        own_network: The column of own-network gain as a table of its own, with verdicts; None without siblings.
+        gains: By column and name, in accuracy points, with draws over images (and networks, if there are several).
+        levels: Removal fractions by column.
+        images: Number of images.
+        own_network: The own-network column as a table of its own, with verdicts; None without siblings.
     """
 
     gains: Mapping[str, Mapping[str, Sample]]
@@ -71,20 +70,20 @@ class CheckTable(GainTable):
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns and names of 0 by construction
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
+        """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""
         if (column, name) in self.fixed:
             return Estimate(0.0)
         return make_estimate(self.gains[column][name], Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each estimator with its gain in each column; `intervals_to_dataframe` has more."""
+        """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals."""
         import pandas
 
         gains = {column: [self.gain(column, name).value for name in self._names()] for column in self.gains}
         return pandas.DataFrame({"estimator": self._names(), **gains})
 
     def intervals_to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each estimator and column: gain, and the ends of its interval of 95 %."""
+        """Return one row per estimator and column: the gain and the ends of its 95 % interval."""
         import pandas
 
         return pandas.DataFrame(
@@ -94,17 +93,17 @@ class CheckTable(GainTable):
         ).rename(columns={"value": "gain"})
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table as text, headings first."""
+        """Return the table as text, headings first."""
         rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
         return [("estimator", *self.gains), *rows]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:
-        """Return a panel for each column."""
+        """Return one panel per column."""
         return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
 
     @property
     def leaders(self) -> dict[str, str | None]:
-        """Return the estimator with the largest gain of each column; None where several have it."""
+        """Return the estimator with the largest gain in each column; None for a tie."""
         found: dict[str, str | None] = {}
         for column, rows in self.gains.items():
             best = max(row.value for row in rows.values())
@@ -114,9 +113,9 @@ class CheckTable(GainTable):
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
-        """Return pairs of rows that one column puts in one order and another in the other, both clearly.
+        """Return the pairs of rows whose order in one column is significantly reversed in another.
 
-        Differences are paired and adjusted for all pairs and columns, at a false discovery rate of 5 %.
+        The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %.
         """
         pairs = list(combinations(self._names(), 2))
         family = {
@@ -128,7 +127,7 @@ class CheckTable(GainTable):
 
     @property
     def disagreement(self) -> str:
-        """Say in one sentence which row leads each column, and which pairs of rows change their order."""
+        """Describe in one sentence the leader of each column, and the pairs whose order changes."""
         leads = ", ".join(f"{name or 'no row alone'} leads {column}" for column, name in self.leaders.items())
         pairs = self.reversed
         if not pairs:
@@ -139,7 +138,7 @@ class CheckTable(GainTable):
 
     @property
     def caption(self) -> str:
-        """Say what was measured, and what the intervals cover."""
+        """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
         own = self.own_network
         images = f" {OWN}: the {own.images} images that all {own.networks} networks put into one class." if own else ""
@@ -155,7 +154,7 @@ class CheckTable(GainTable):
 
 
 class _Column(NamedTuple):
-    """One question: accuracy with the features of a ranking's end replaced by a fill."""
+    """One column: accuracy after features from one end of a ranking are replaced by a fill."""
 
     order: Order
     fill: str
@@ -175,23 +174,23 @@ def check(
     levels: Sequence[float] = CHECK_LEVELS,
     fills: Sequence[str] = ("mean", "linear"),
 ) -> CheckTable:
-    """Judge maps of one trained network by several plain questions at once, beside two controls; nothing is trained.
+    """Judge maps of one trained network by several measures in one table, beside two controls, without training.
 
-    Maps are made once for each estimator, of the class that the network predicts; those of the siblings, for the images
-    that all networks put into one class. Fills other than `mean`
-    are measured at the middle level alone: ROAD's fill costs several times as much as the network.
+    Each estimator makes its maps once, for the class that the network predicts; the siblings' maps are made for the
+    images that all networks predict alike. Fills other than `mean` are measured at the middle level alone, because
+    ROAD's fill costs several times as much as the network.
 
     Args:
-        model: Any network, logits out; its evaluation mode is used.
+        model: Any network that returns logits; it is used in evaluation mode.
         images: Float (n, c, h, w), as the network takes them.
-        labels: Whole numbers (n,), the true classes.
-        estimators: By name, as `own_network_gain` takes them; arrays of maps are one for each network.
-        siblings: Two or more networks of the same classes and inputs add a column, own-network gain.
-        levels: Fractions of features to remove, ascending in (0, 1].
-        fills: Of `mean`, `linear` (ROAD's) and the other fills of suites.
+        labels: Integers (n,), the true classes.
+        estimators: By name, as for `own_network_gain`; arrays of maps are one for each network.
+        siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
+        levels: Removal fractions, ascending in (0, 1].
+        fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites.
 
     Raises:
-        CallerError: These do not fit together.
+        CallerError: The arguments do not fit together.
     """
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
@@ -224,7 +223,7 @@ def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
-    """Mark the images that count for own-network gain, none for a network alone."""
+    """Mark the images that all networks predict alike; none for a single network."""
     found = np.zeros(len(pixels), np.bool_)
     if len(networks) > 1:
         found[find_agreed_images(networks, pixels)[0].numpy()] = True
@@ -232,7 +231,7 @@ def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bo
 
 
 class _Request(NamedTuple):
-    """All that the maps of one estimator are judged on."""
+    """Networks, images and columns that an estimator's maps are judged by."""
 
     networks: Sequence[nn.Module]
     pixels: Tensor
@@ -243,19 +242,19 @@ class _Request(NamedTuple):
     replace: Mapping[str, Replace]
 
     def parts(self) -> list[Tensor]:
-        """Divide the images into batches; all images of a batch count for own-network gain, or none does."""
+        """Divide the images into batches in which all images count for own-network gain, or none does."""
         groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
     def explained(self, rows: Tensor) -> list[Explained]:
-        """Return a batch of images, to be explained by the network, and by its siblings where the images count."""
+        """Return a batch to be explained by the network, and by its siblings where the images count."""
         images, targets = self.pixels[rows], self.targets[rows]
         asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], hash_images(images)
         return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(asked)]
 
 
 class _Answers(NamedTuple):
-    """Answers of the networks under the maps of one estimator, a list over the batches of images."""
+    """Correctness of the networks under one estimator's maps, a list over batches."""
 
     correct: dict[str, NDArray[np.bool_]]  # by column, (levels, images)
     kept: list[NDArray[np.bool_]]  # (maps, networks, levels, images that count)
@@ -263,7 +262,7 @@ class _Answers(NamedTuple):
 
 
 def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:
-    """Make the maps of all estimators for one batch of images after the other, and score the networks under them."""
+    """Make the maps of all estimators batch by batch, and score the networks under them."""
     count, fill = len(request.pixels), read_fill(request.pixels, None)
 
     def nothing() -> dict[str, NDArray[np.bool_]]:
@@ -280,7 +279,7 @@ def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:
 def _add_answers(
     answers: _Answers, request: _Request, ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
 ) -> None:
-    """Add what the networks answer under the rankings of one estimator, one for each network that explained."""
+    """Add the networks' correctness under one estimator's rankings, one for each explained network."""
     shape, labels = request.pixels.shape, request.labels[rows]
     for column in request.columns:
         removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)
@@ -295,7 +294,7 @@ def _add_answers(
 
 
 def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], request: _Request) -> CheckTable:
-    """Turn answers into gains over Random, paired over the images, and own-network gains."""
+    """Compute gains over Random, paired over images, and own-network gains."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}

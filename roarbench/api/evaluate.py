@@ -1,4 +1,4 @@
-"""Run a suite from Python: its own estimators, functions, files, and maps that were made before."""
+"""Run a suite from Python: its own estimators, functions, files, and precomputed maps."""
 
 import hashlib
 import json
@@ -69,28 +69,28 @@ def evaluate(
     workers: int | None = None,
     quiet: bool = False,
 ) -> SuiteResult:
-    """Run what is missing of a suite's rows, and return them; the same call continues where another one ended.
+    """Run the missing rows of a suite and return all; the same call resumes an interrupted one.
 
     Args:
-        suite: Of `load_suite`, or its name.
-        estimators: By the name of its row, each a function of (model, inputs, targets), a class of captum or a function
-            of the model that makes such an object, what Quantus calls (a function that takes keywords), the id of an
-            estimator of roarbench, or the path of a submission. Or such an id, or a list of them. All of the suite's
-            if empty; its controls are always among them. A function gets a network in eval mode, float32 tensors
-            (n, c, h, w), normalised, and int64 classes (n,), which the network predicts; it returns a tensor or array
-            (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your rights, and its
-            row says so; a path is run in the sandbox. Or maps that are there already: a list of one such array for
-            each reference, of all test images; or lists under `test` and `train`, which more protocols can be asked.
-        store: Folder of images, networks, rankings and results, which the suite keeps to from then on; if None that of
-            the suite.
-        protocol: Only this one, such as `matched`.
-        seeds: Trainings of each cell; those of the suite if None.
-        workers: Processes; one for each core, or for each GPU, if None.
-        quiet: Say nothing of how it goes.
+        suite: Result of `load_suite`, or a suite's name.
+        estimators: By row name: a function of (model, inputs, targets), a class of captum or a function of the model
+            that makes such an object, an explanation function as Quantus calls it (with keywords), the id of an
+            estimator of roarbench, or the path of a submission. Or an id, or a list of ids. All of the suite's if
+            empty; controls are always included. A function gets a network in eval mode, float32 tensors (n, c, h, w),
+            normalised, and the predicted classes, int64 (n,); it returns a tensor or array (n, c, h, w), (n, 1, h, w)
+            or (n, h, w), signed, larger is more important. It runs with your rights, and its row says so; a path runs
+            in the sandbox. Precomputed maps are a list of one array per explained network, of all test images; or such
+            lists under `test` and `train`, which more protocols can use.
+        store: Folder of images, networks, rankings and results, kept for the suite's later calls; the suite's own if
+            None.
+        protocol: Run only this protocol, such as `matched`.
+        seeds: Trainings per cell; the suite's number if None.
+        workers: Processes; one per core, or per GPU, if None.
+        quiet: Print no progress.
 
     Raises:
-        CallerError: What is asked for cannot be run; nothing is.
-        RunError: Runs failed; all others are kept.
+        CallerError: The request cannot be run; nothing was run.
+        RunError: Runs failed; all others are stored.
     """
     suite = load_suite(suite) if isinstance(suite, str) else suite
     suite.store = suite.store if store is None else Path(store)
@@ -105,7 +105,7 @@ def evaluate(
 
 
 def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
-    """Return the id of an estimator of the table, a submission, which works if it is a function, or maps."""
+    """Return the id of an estimator of the table, a submission made from a function or file, or maps."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
     if isinstance(given, str):
@@ -118,9 +118,9 @@ def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission |
 
 
 def _try(made: Submission, plan: Plan) -> None:
-    """Check the file of a function as `validate` does, but here, on the suite's network and images of noise.
+    """Check a function as `validate` does, without sandbox, on the suite's network and noise images.
 
-    CallerError, before hours of work, for maps that no estimator returns, or that hang on more than their image.
+    CallerError, before hours of work, for maps of a wrong form, or maps that depend on more than their image.
     """
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
@@ -147,7 +147,7 @@ def _try(made: Submission, plan: Plan) -> None:
 
 
 class _Tried(NamedTuple):
-    """A function on images of noise."""
+    """A function with noise images to try it on."""
 
     name: str
     estimate: Estimate
@@ -156,7 +156,7 @@ class _Tried(NamedTuple):
     targets: Tensor
 
     def maps(self, rows: Tensor) -> tuple[Tensor, bool]:
-        """Return maps of some images, and whether chance was drawn for them; CallerError where they are none."""
+        """Return maps of some images, and whether random numbers were drawn; CallerError for unusable maps."""
         images, targets = self.images[rows], self.targets[rows]
         generator = torch.Generator().manual_seed(int(rows[0]))
         before = generator.get_state()
@@ -175,7 +175,7 @@ _State = tuple[dict[str, Tensor], list[bool]]
 
 
 def _state_of(model: nn.Module) -> _State:
-    """Return what of a network no function may change: its weights and the mode of each module."""
+    """Return the parts of a network that a function must not change: weights and module modes."""
     state = {name: value.clone() for name, value in model.state_dict().items()}
     return state, [module.training for module in model.modules()]
 
@@ -196,7 +196,7 @@ class _Evaluation(NamedTuple):
     seeds: int | None
 
     def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
-        """Run all rows: functions and files together, then maps, each by what they can be asked."""
+        """Run all rows: functions and files together, then maps under the protocols that they allow."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
             if not isinstance(one, dict):
@@ -211,12 +211,12 @@ class _Evaluation(NamedTuple):
         return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
     def _kept(self, made: Submission, trusted: bool) -> str:
-        """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
+        """Store a submission, after checks if it runs in the sandbox; return its row's id."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
 
     def _of_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
-        """Rank and run maps, as far as they are of the images that a protocol ranks; the id of their row."""
+        """Rank and run maps for the images that a protocol ranks; return their row's id."""
         plan = self._askable(name, maps)
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
@@ -228,7 +228,7 @@ class _Evaluation(NamedTuple):
         return row
 
     def _askable(self, name: str, maps: Maps) -> Plan:
-        """Return the protocols that ask of no images but those that have maps."""
+        """Return the protocols that need only images with maps."""
         plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
@@ -244,13 +244,13 @@ class _Evaluation(NamedTuple):
         return replace(plan, blocks=blocks)
 
     def _part(self, plan: Plan, ids: Collection[str]) -> Plan:
-        """Return the part of a suite that has these rows and what they are held against; all of it without any."""
+        """Return the part of a suite with these rows and their controls; all of it without rows."""
         entries = [row for row in ids if find_estimator(row).submitted]
         others = [row for row in ids if row not in entries] if ids else None
         return select_part(plan, others, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
-        """Run what is missing of a part of the suite; its rows, or a RunError with all that failed."""
+        """Run the missing part; return its rows, or raise RunError with all failures."""
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.said)
         if finished.failed:
@@ -261,10 +261,10 @@ class _Evaluation(NamedTuple):
 
 
 def read_maps(name: str, given: object) -> Maps:
-    """Return maps as arrays, one for each reference: of the test images, or by split.
+    """Read maps as arrays, one per explained network: of the test images, or by split.
 
-    They are given as a list with one array or tensor for each reference, (n, c, h, w), (n, 1, h, w) or (n, h, w); as
-    such lists under `test` and `train`; or as an array alone, of a suite with one reference.
+    Accepted are a list of one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w); such lists under
+    `test` and `train`; or a single array for a suite with one network.
     """
     by_split = given if isinstance(given, Mapping) else {"test": given}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
@@ -287,7 +287,7 @@ def _array(name: str, found: Any) -> NDArray[np.float32]:
 
 
 def make_maps_submission(name: str, maps: Maps) -> Submission:
-    """Return the submission that stands for maps: it says which they are, and cannot make them."""
+    """Return the submission that records these maps; it cannot make them."""
     sums = {
         split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
         for split, found in maps.items()
@@ -296,7 +296,7 @@ def make_maps_submission(name: str, maps: Maps) -> Submission:
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
-    """Refuse maps that are not of a suite's images, or not one set for each reference."""
+    """Refuse maps that do not belong to a suite's images, or are not one set per explained network."""
     shape = work.images.record.shape
     for split, found in maps.items():
         n, references = len(work.images[split].labels), work.suite.references
@@ -311,14 +311,14 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
 
 
 def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
-    """Refuse maps of a shape that maps of these images, (n, c, h, w), cannot have."""
+    """Refuse maps whose shape does not fit images (n, c, h, w)."""
     n, _, h, w = images
     if shape not in (images, (n, 1, h, w), (n, h, w)):
         raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
 def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
-    """Rank the features of all images by maps, for each reference and unit, as far as that was not done."""
+    """Rank the features of all images by maps, per network and unit, where that is not done yet."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
         for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):

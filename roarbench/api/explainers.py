@@ -1,4 +1,4 @@
-"""Maps of any network from whatever a caller has: an id of the table, a function, a class of captum, or arrays."""
+"""Make maps of any network with an estimator id, a function, a captum class or precomputed arrays."""
 
 import inspect
 import math
@@ -40,7 +40,7 @@ Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or 
 
 @dataclass(frozen=True)
 class Explainers:
-    """Estimators by name. Those of the table make their maps together: a family shares its noisy passes."""
+    """Estimators by name; those of the table make their maps together, so a family shares its noisy passes."""
 
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
@@ -49,7 +49,7 @@ class Explainers:
     black: Tensor  # the least value of each channel, (c, 1, 1)
 
     def rank(self, explained: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
-        """Rank the features of the images by the map of each estimator; CallerError for a map that cannot be ranked."""
+        """Rank the features of the images by each estimator's map; CallerError for unusable maps."""
         made = self._table_maps(explained)
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
@@ -64,10 +64,10 @@ class Explainers:
         return ranked
 
     def try_out(self, models: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> None:
-        """Explain two of the images by every network, before all of them take minutes.
+        """Explain two of the images with every network, to find failures before minutes of work.
 
         Raises:
-            CallerError: It names the estimators that cannot explain a network.
+            CallerError: Estimators that cannot explain a network, by name.
         """
         few = slice(0, 2)
         for number, model in enumerate(models):
@@ -78,7 +78,7 @@ class Explainers:
                 raise self._fault(explained) or error from None
 
     def _fault(self, explained: Explained) -> CallerError | None:
-        """Return one error for all estimators of the table that cannot explain a network; None where all can."""
+        """Return one error for all estimators of the table that cannot explain a network; None without failures."""
         faults = {}
         for name, row in self.table.items():
             try:
@@ -94,7 +94,7 @@ class Explainers:
         return self._maps_of(rows, explained)
 
     def _maps_of(self, rows: Sequence[Estimator], explained: Explained) -> Maps:
-        """Return maps by id. LRP follows the steps of the network itself, which has to stay as it is."""
+        """Make maps by id; LRP traces the network itself, so the network is left unchanged."""
         traced = [row for row in rows if row.base == "lrp"]
         batch = Batch(explained.images, explained.targets, explained.ids)
         found: Maps = {}
@@ -110,7 +110,7 @@ class Explainers:
 
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators: a mapping from names, or ids of the table; controls of the table stand before them.
+    """Read a caller's estimators, a mapping from names or ids of the table, after the table's controls.
 
     Raises:
         CallerError: One of them neither makes nor holds maps.
@@ -138,7 +138,7 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
 
 
 def _name_ids(given: Any) -> dict[str, str]:
-    """Return ids of the table as their own names; CallerError for anything else, which has no name."""
+    """Use ids of the table as their own names; CallerError for objects without a name."""
     if not isinstance(given, Iterable) or isinstance(given, Tensor | np.ndarray):
         given = [given]
     for one in (listed := list(given)):
@@ -166,7 +166,7 @@ def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
 
 
 class _Centred(nn.Module):
-    """A network that takes images minus their mean, so that 0 is the mean as it is for built-in estimators."""
+    """A network whose inputs are images minus their mean, so that 0 is the mean, as built-in estimators expect."""
 
     def __init__(self, model: nn.Module, mean: Tensor) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class _Centred(nn.Module):
 
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
-    """Explain by a function or a class; its generator is seeded by the first image, whichever network it explains."""
+    """Wrap a function or class; its generator is seeded by the first image, for whichever network."""
     call = _adapt_function(name, given)
 
     def explain(explained: Explained) -> Tensor:
@@ -192,7 +192,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
 
 
 def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of (model, images, targets, generator), by the convention that the signature tells."""
+    """Wrap a function as (model, images, targets, generator), by the convention of its signature."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
         raise CallerError(f"{name} belongs to an object of captum, which has one network; write its class")
     try:
@@ -224,7 +224,7 @@ def _adapt_attribute(name: str, made: Any) -> Any:
 
 
 def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
-    """Take maps that were made before: one array for each network, of all images."""
+    """Wrap precomputed maps: one array per network, of all images."""
     listed = [given] if isinstance(given, np.ndarray | Tensor) else list(given)
     if len(listed) != networks:
         raise CallerError(f"{name} has {len(listed)} arrays of maps, expected {networks}: one for each network")

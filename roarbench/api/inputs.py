@@ -1,4 +1,4 @@
-"""Networks, images, labels and maps as callers hand them in: made fit for use, or refused in one line."""
+"""Convert a caller's networks, images, labels and maps, or refuse them in one line."""
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -23,17 +23,17 @@ _SAMPLE = 10**6  # values of a channel that tell the middle ones
 
 
 class Range(NamedTuple):
-    """Least and largest value of each channel that is kept, float64 (c,)."""
+    """Smallest and largest value of each channel, float64 (c,)."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
 
 def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
-    """Return an array, a tensor or nested lists as an array of numbers in this machine's byte order.
+    """Convert an array, a tensor or nested lists to a numeric array in native byte order.
 
     Raises:
-        CallerError: They are no numbers, or some are masked.
+        CallerError: The values are not numbers, or some are masked.
     """
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
@@ -54,15 +54,15 @@ def _detach(given: Tensor) -> Tensor:
 
 
 def to_tensor(given: Any, what: str = "the values") -> Tensor:
-    """Return what `array` does as a tensor on the processor."""
+    """Convert to a tensor on the CPU, as `array` does."""
     return torch.as_tensor(to_array(given, what))
 
 
 def read_images(given: Any, what: str = "images") -> Tensor:
-    """Return images as networks take them, float32 (n, c, h, w).
+    """Convert images to float32 (n, c, h, w).
 
     Raises:
-        CallerError: They are empty, no floats, not finite, or have another shape.
+        CallerError: The images are empty, not floats, not finite, or have another shape.
     """
     found = to_array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
@@ -78,10 +78,10 @@ def read_images(given: Any, what: str = "images") -> Tensor:
 
 
 def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
-    """Return one class of each image, int64 (n,), from whole numbers of any type, also in a column (n, 1).
+    """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1).
 
     Raises:
-        CallerError: They are no whole numbers, or not one of each image.
+        CallerError: The labels are not integers, or not one per image.
     """
     found = to_array(given, what)
     found = found[:, 0] if found.shape == (count, 1) else found
@@ -94,7 +94,7 @@ def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int6
 
 
 def _one_for_each(found: NDArray[Any], count: int) -> str:
-    """Return what to write where labels have a row for each image."""
+    """Return advice for labels with a row per image."""
     if found.ndim != 2 or len(found) != count:
         return ""
     one_hot = bool(((found == 0) | (found == 1)).all() and (found.sum(1) == 1).all())
@@ -103,7 +103,7 @@ def _one_for_each(found: NDArray[Any], count: int) -> str:
 
 
 def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") -> None:
-    """Refuse labels that are not the numbers of a network's outputs."""
+    """Refuse labels that are not indices of a network's outputs."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
@@ -112,10 +112,9 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
 
 
 def find_value_range(images: NDArray[np.float32]) -> Range:
-    """Return the least and the largest value of each channel, images (n, c, h, w), but for values far from all others.
+    """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
-    Values are far where they are beyond the middle 99.98 % by more than its width: a detector's hot pixel must not set
-    the scale of all images.
+    Outliers lie beyond the middle 99.98 % by more than its width: a detector's hot pixel must not set the scale.
     """
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
     some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
@@ -126,17 +125,17 @@ def find_value_range(images: NDArray[np.float32]) -> Range:
 
 
 def quantize(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
-    """Return images (n, c, h, w) in 256 steps from the least to the largest value of a range, cut off beyond it."""
+    """Quantise images (n, c, h, w) to 256 steps over a range, clipped outside of it."""
     low, high = (end[:, None, None] for end in kept)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
 
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
-    """Return a network with weights in float32: itself, or a copy, of which `say` is told.
+    """Return a network with float32 weights: itself, or a copy, which is reported to `say`.
 
     Raises:
-        CallerError: It has no weights here.
+        CallerError: Its weights are on the device meta.
     """
     weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
     if any(one.is_meta for one in weights):
@@ -150,7 +149,7 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
 
 
 def move_to_model(model: nn.Module, images: Tensor) -> Tensor:
-    """Return images where a network is and in its precision."""
+    """Move images to a network's device and dtype."""
     weights = next((one for one in model.parameters() if one.is_floating_point()), images)
     return images.to(weights.device, weights.dtype)
 
@@ -160,13 +159,13 @@ class Preprocessing:
     """Resize, crop and normalise photographs, as torchvision does.
 
     Attributes:
-        resize: Pixels that the short side is scaled to; the long side keeps the proportions.
-        crop: Pixels per side of the square that is then cut out of the middle.
+        resize: Length of the short side in pixels; the long side keeps the proportions.
+        crop: Side of the square cut from the centre, in pixels.
         interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
-        mean: A number for each channel, which is subtracted.
-        std: The same, which divides.
-        range: Largest value of a pixel in the images that both are of, 1 or 255; if None, 1 where no number is above 1,
-            else 255. All three are kept as of images in [0, 255].
+        mean: Subtracted, one number per channel.
+        std: Divides, one number per channel.
+        range: Largest pixel value that mean and std refer to, 1 or 255; if None, 1 where no number exceeds 1, else 255.
+            All three are stored for images in [0, 255].
     """
 
     resize: int
@@ -184,7 +183,7 @@ class Preprocessing:
 
     @classmethod
     def of(cls, name: str) -> "Preprocessing":
-        """Return what torchvision or timm do for weights that they publish.
+        """Return the preprocessing that torchvision or timm publish for their weights.
 
         Args:
             name: `torchvision:NAME/WEIGHTS`, such as `torchvision:resnet50/IMAGENET1K_V2`, or `timm:NAME`.
@@ -195,13 +194,13 @@ class Preprocessing:
         return cls(*read_published(name), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
-        """Return photographs as the network takes them, float32 (n, c, crop, crop).
+        """Prepare photographs, float32 (n, c, crop, crop).
 
         Args:
-            photographs: Paths of files, or Pillow's images.
+            photographs: Paths of files, or Pillow images.
 
         Raises:
-            CallerError: A file is no image, or damaged.
+            CallerError: A file is not an image, or damaged.
         """
         mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
         return np.stack([(self._pixels(each) - mean) / std for each in photographs])

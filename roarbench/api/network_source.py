@@ -1,4 +1,4 @@
-"""A Python file that builds a network that is at hand: its structure, with weights drawn anew."""
+"""Write a Python file that rebuilds a network's structure with new random weights."""
 
 import base64
 import io
@@ -80,9 +80,9 @@ def {function}_of_two_classes(classes, channels, size):
 
 
 def write_network_source(model: nn.Module) -> str:
-    """Return a Python file whose function `network` makes a network of the same structure.
+    """Return a Python file whose function `network` builds the same structure.
 
-    It is the same wherever the network's classes were imported from.
+    The file does not depend on where the network's classes were imported from.
 
     Raises:
         CallerError: It cannot be written.
@@ -113,9 +113,9 @@ def add_two_class_function(source: str, function: str, column: bool) -> tuple[st
 
 
 class _Pickler(pickle._Pickler):
-    """Writes a structure, the same for equal ones: parameters by number, shape alone; equal texts are never shared.
+    """Writes a structure deterministically: parameters by number and shape, equal texts never shared.
 
-    Classes and functions of no installed package are written as source, and stand in it by their names alone.
+    Classes and functions outside of installed packages are written as source and referred to by name.
     """
 
     numbers: dict[int, int]

@@ -1,4 +1,4 @@
-"""Own-network gain of any maps of any networks: nothing is trained, nothing is stored."""
+"""Own-network gain of any maps of any networks, without training and without a store."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -42,20 +42,20 @@ class GainTable(ABC):
 
     @abstractmethod
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each estimator."""
+        """Return one row per estimator."""
 
     @property
     @abstractmethod
     def caption(self) -> str:
-        """Say what was measured, and what the intervals cover."""
+        """Describe the measure and the scope of its intervals."""
 
     @abstractmethod
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table as text, headings first."""
+        """Return the table as text, headings first."""
 
     @abstractmethod
     def bars(self) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return gains by the label of their panel and by estimator."""
+        """Return gains by panel label and estimator."""
 
     def __repr__(self) -> str:
         cells = self.cells()
@@ -71,7 +71,7 @@ class GainTable(ABC):
         return f"{pandas.DataFrame(rows, columns=heads).to_html(index=False)}<p>{text}</p>"
 
     def plot(self, file: str | Path | None = None) -> "Figure":
-        """Draw the gains with their intervals; also into a file, PNG, SVG or PDF by its ending."""
+        """Draw the gains with their intervals; `file` (PNG, SVG or PDF) also saves the figure."""
         from roarbench.report.charts import draw_gains
         from roarbench.report.figures import save_figure
 
@@ -83,15 +83,15 @@ class GainTable(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OwnNetworkTable(GainTable):
-    """Own-network gains of several estimators, shown as a table.
+    """Own-network gains of several estimators as a table.
 
     Attributes:
         gains: By name; None where the removal masks are the same for every network.
-        verdicts: By name, adjusted for all of them.
-        networks: How many were explained.
-        images: How many all networks put into one class, which count.
-        of: Images in all.
-        levels: Fractions of features removed.
+        verdicts: By name, adjusted for all rows.
+        networks: Number of explained networks.
+        images: Number of images that all networks predict alike; only these count.
+        of: Number of all images.
+        levels: Removal fractions.
         order: `morf` or `lerf`.
     """
 
@@ -104,12 +104,12 @@ class OwnNetworkTable(GainTable):
     order: Order
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
+        """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""
         found = self.gains[name]
         return Estimate(0.0) if found is None else make_estimate(found.gain, Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each estimator, largest gain first: interval, verdict, gain at each level."""
+        """Return one row per estimator, largest gain first: interval, verdict, gain at each level."""
         import pandas
 
         rows = []
@@ -123,7 +123,7 @@ class OwnNetworkTable(GainTable):
 
     @property
     def caption(self) -> str:
-        """Say what was measured, and what the intervals cover."""
+        """Describe the measure and the scope of its intervals."""
         levels, verb = ", ".join(f"{t:g}" for t in self.levels), "lose" if self.order is Order.MORF else "keep"
         return (
             f"{self.networks} networks; {self.images} of {self.of} images, those that all networks put into one class; "
@@ -133,12 +133,12 @@ class OwnNetworkTable(GainTable):
         )
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table as text, headings first."""
+        """Return the table as text, headings first."""
         rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
         return [("estimator", "gain [95 %]", "verdict"), *rows]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:
-        """Return the gains, the largest first."""
+        """Return the gains, largest first."""
         return {"own-network gain, points": {name: self.gain(name) for name in self._sorted()}}
 
     def _sorted(self) -> list[str]:
@@ -155,24 +155,24 @@ def own_network_gain(
     unit: str = "scalar",
     fill: Any = None,
 ) -> OwnNetworkTable:
-    """Measure whether maps explain their own network rather than another one of the same classes.
+    """Measure whether maps explain their own network rather than another network of the same classes.
 
-    Each network is scored under the removal masks of every network's map (docs/protocol.md). Harm that a mask does to
-    any network, and how fragile a network is, cancel; a map made without the network has a gain of exactly 0.
+    Each network is scored under the removal masks of every network's map (docs/protocol.md). The harm of a mask to all
+    networks and the fragility of a network cancel; a map made without the network has a gain of exactly 0.
 
     Args:
-        networks: Three or more, logits out, for the same inputs and classes. Their evaluation mode is used.
+        networks: Three or more, with the same inputs and classes, that return logits. They are used in evaluation mode.
         images: Float (n, c, h, w), as the networks take them.
-        estimators: By name, each an id of the table, a function of (model, images, targets), a class of captum, what
-            Quantus calls, or arrays of maps of all images, one for each network. Maps are (n, c, h, w), (n, 1, h, w)
-            or (n, h, w), larger = more important.
+        estimators: By name, each an id of the table, a function of (model, images, targets), a class of captum, an
+            explanation function for Quantus, or arrays of maps of all images, one per network. Maps are (n, c, h, w),
+            (n, 1, h, w) or (n, h, w), larger = more important.
         order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
-        levels: Fractions of features to remove, in (0, 1).
-        unit: `scalar`, each number alone, or `pixel`, all channels together.
-        fill: What replaces a removed feature, (c,); the mean of these images' channels if None.
+        levels: Removal fractions, in (0, 1).
+        unit: `scalar`, each value, or `pixel`, all channels together.
+        fill: Fill value (c,); the mean of these images' channels if None.
 
     Raises:
-        CallerError: These do not fit together, or the networks put no image into one class.
+        CallerError: The arguments do not fit together, or the networks agree on no image.
     """
     pixels, models = read_images(images), list_networks(networks)
     if len(models) < FEWEST_NETWORKS:
@@ -208,7 +208,7 @@ def compute_own_network_table(
 
 
 def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the numbers of the images that all networks put into one class, and those classes."""
+    """Return the indices of the images that all networks predict alike, and their predicted classes."""
     logits = [compute_logits(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
@@ -230,11 +230,11 @@ def _answers(
     removal: Removal,
     fill: Tensor,
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, bool]]:
-    """Score every network under every map, one batch of images after the other.
+    """Score every network under every map, batch by batch.
 
     Returns:
-        By name, whether a network still predicts the class, bool (maps, networks, levels, images); and whether the
-        removal masks are the same for all networks.
+        By name, whether a network keeps its prediction, bool (maps, networks, levels, images); and whether the removal
+        masks are the same for all networks.
     """
     count = len(models)
     kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers.names}
@@ -254,7 +254,7 @@ def _answers(
 def score_under_all_masks(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
 ) -> NDArray[np.bool_]:
-    """Say whether networks still predict the classes under the masks of each network's map at each level.
+    """Score whether networks keep the predicted classes under the masks of each network's map at each level.
 
     Returns:
         bool (maps, networks, levels, images).
@@ -268,5 +268,5 @@ def score_under_all_masks(
 
 
 def are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
-    """Say whether the masks of all networks are the same."""
+    """Return whether the masks of all networks are equal."""
     return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))

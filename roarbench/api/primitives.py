@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
-    """Return the features of each image, most important first, ties broken at random for each image.
+    """Rank the features of each image, most important first, with random ties per image.
 
     Args:
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), finite.
         shape: Channels, height and width of an image; those of the maps if None.
-        seed: Of the chance that breaks ties.
+        seed: Seed of the order of ties.
 
     Returns:
-        int64 (n, c h w), indices into each image's numbers, flattened.
+        int64 (n, c h w), indices into each flattened image.
 
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
@@ -57,14 +57,14 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
-    """Replace the fraction t of each image's features that a map calls most, or least, important.
+    """Replace the fraction t of each image's features that a map ranks first, or last.
 
     Args:
         images: (n, c, h, w), any range.
-        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), larger is more important.
-        t: Fraction to remove, in [0, 1].
+        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
+        t: Removal fraction, in [0, 1].
         order: `morf` removes the most important features, `lerf` the least important.
-        fill: What replaces them, (c,); the mean of these images' channels if None.
+        fill: Fill value (c,); the mean of these images' channels if None.
 
     Returns:
         float32 (n, c, h, w), a new tensor; kept values are exact.
@@ -74,13 +74,13 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
-    """Replace removed features by something other than a constant.
+    """Replace removed features by a fill other than a constant.
 
     Args:
         images: uint8 (n, c, h, w).
-        removed: bool (n, c, h, w) or (n, 1, h, w), True where a feature goes.
+        removed: bool (n, c, h, w) or (n, 1, h, w), True where removed.
         by: `mean`, `black`, `blur`, `noise`, `linear` (the interpolation of ROAD, Rong et al. 2022) or `neighbours`.
-        mean: (c,), in [0, 255], for `mean` and where nothing of a channel is left; that of these images if None.
+        mean: (c,), in [0, 255], for `mean` and for channels without kept values; that of these images if None.
 
     Returns:
         float32 (n, c, h, w), in [0, 255].
@@ -93,18 +93,18 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
-    """Return masks that follow another image's map, and change each image as much as its own mask does.
+    """Make masks that follow another image's map, matched to each image's own mask in how much removal changes it.
 
     Args:
         images: uint8 (n, c, h, w).
         maps: Each image's own map, (n, c, h, w), (n, 1, h, w) or (n, h, w).
-        others: The map of another image for each, of the same shape.
-        t: Fraction to remove, in [0, 1].
+        others: Another image's map for each, of the same shape.
+        t: Removal fraction, in [0, 1].
         order: `morf` or `lerf`.
-        fill: What replaces a removed feature, (c,), in [0, 255]; the mean of these images' channels if None.
+        fill: Fill value (c,), in [0, 255]; the mean of these images' channels if None.
 
     Returns:
-        bool (n, c, h, w), True where removed: in each of the 64 strata as many as the own mask removes.
+        bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
     """
     pixels = _bytes(images)
     shape = tuple(pixels.shape)
@@ -121,23 +121,23 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
-    """Make maps worse by a known step: a share of each comes from another image's map by the same estimator.
+    """Degrade maps by a known amount: a fraction of each comes from another image's map by the same estimator.
 
-    Of two maps of which one is degraded further, that one knows less of its image; a protocol is right that says so
-    (after F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so that a map stays as
-    smooth, and what is exchanged at a smaller share is so at a larger one, too.
+    Of two maps, the one with the larger fraction knows less about its image, and a valid protocol ranks it lower (after
+    F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so smoothness stays; the
+    squares of a smaller fraction are among those of a larger one.
 
     Args:
-        maps: (n, c, h, w) or (n, h, w), larger is more important.
-        others: The map of another image for each, of the same shape. Where an `other image` of a protocol is asked,
-            too, take a third one's.
-        share: Of the squares, in [0, 1].
+        maps: (n, c, h, w) or (n, h, w); larger is more important.
+        others: Another image's map for each, of the same shape. Take a third image where a protocol compares with
+            another image, too.
+        share: Fraction of squares, in [0, 1].
         square: Side of a square in pixels.
-        seed: Of the chance that orders an image's squares.
+        seed: Seed of the order of an image's squares.
 
     Returns:
         float32 of the maps' shape: instead of values, which have no common scale, the fraction of the image's features
-        that a map calls less important, in [0, 1). Ties stay ties.
+        with lower importance, in [0, 1). Ties stay ties.
     """
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
@@ -150,7 +150,7 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
 
 
 def _squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
-    """Draw a share of the squares of each image, bool (n, height, width)."""
+    """Draw a fraction of the squares of each image, bool (n, height, width)."""
     rows, columns = -(-height // square), -(-width // square)
     drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
     taken = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
@@ -158,19 +158,19 @@ def _squares(n: int, height: int, width: int, share: float, square: int, seed: i
 
 
 def _places(maps: Tensor) -> Tensor:
-    """Return the fraction of its image's features that lie below each one, float32 of the maps' shape."""
+    """Return for each feature the fraction of its image's features below it, float32 of the maps' shape."""
     flat = maps.float().flatten(1).contiguous()
     below = torch.searchsorted(flat.sort(1).values, flat)
     return (below / flat.shape[1]).view(maps.shape)
 
 
 def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = None) -> Estimate:
-    """Return a mean over images with its interval, or the mean difference of two, paired.
+    """Estimate a mean over images with its interval, or a paired mean difference.
 
     Args:
-        correct: (n,) or (seeds, n), answers as bool or numbers.
+        correct: (n,) or (seeds, n), bool or numbers.
         other: The same shape; subtracted image by image.
-        bootstrap: Resamples, seed and confidence; 2,000 from seed 0 and 95% if None.
+        bootstrap: Resamples, seed and confidence; 2,000 from seed 0 and 95 % if None.
 
     Returns:
         Value, low and high; images are drawn with replacement, seeds are averaged.
@@ -185,7 +185,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
 
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
-    """Return the mean of each row, (rows, images), with its draws; the same images are drawn for all rows."""
+    """Return the mean of each row, (rows, images), with draws that share the same images."""
     draws = (
         np.concatenate([weights @ values.T for weights in draw_image_weights(values.shape[1], bootstrap_settings)])
         / values.shape[1]
@@ -201,14 +201,14 @@ def _bytes(images: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy of a network by the fraction of features removed.
+    """Accuracy of a network by removal fraction.
 
     Attributes:
-        order: `morf` or `lerf`: which features go first.
-        levels: Fractions of features removed, 0 among them.
-        accuracy: In [0, 1], with intervals of 95% over the images.
-        probability: Mean softmax probability of the class that is predicted for the untouched image, in [0, 1].
-        area: Mean accuracy over the levels, by the trapezoid rule, with its interval.
+        order: `morf` or `lerf`.
+        levels: Removal fractions, including 0.
+        accuracy: In [0, 1], with 95 % intervals over the images.
+        probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1].
+        area: Mean accuracy over the levels by the trapezoid rule, with its interval.
     """
 
     order: str
@@ -218,7 +218,7 @@ class Curve:
     area: Estimate
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each level."""
+        """Return one row per level."""
         import pandas
 
         rows = zip(self.levels, *zip(*self.accuracy, strict=True), self.probability, strict=True)
@@ -237,24 +237,24 @@ def perturbation_curve(
     fill: Any = None,
     seed: int = 0,
 ) -> Curve:
-    """Measure how a network's accuracy falls as the features go that maps call most, or least, important.
+    """Measure a network's accuracy as the features that maps rank first, or last, are removed.
 
-    Nothing is trained, so that what is measured is also how the network takes damage that it has never seen.
+    Nothing is trained, so the curve also reflects how the network reacts to degraded images that it never saw.
 
     Args:
-        model: Any network, logits out, or one logit z of a binary network, whose class 1 has the probability
-            sigmoid(z); it is put into eval mode and back.
+        model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
+            sigmoid(z). It is put into eval mode and back.
         images: Float (n, c, h, w), as the network takes them.
-        labels: Whole numbers (n,), the true classes, from 0 on.
-        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), larger is more important.
+        labels: Integers (n,), the true classes, from 0.
+        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.
-        levels: Fractions of features to remove, ascending in (0, 1].
-        fill: What replaces a removed feature, (c,); the mean of these images' channels if None. Or the name of a fill
-            of suites, such as `linear`, ROAD's; `black` is the least value of a channel then.
-        seed: Of the chance that breaks ties, which belongs to an image wherever it stands among the others.
+        levels: Removal fractions, ascending in (0, 1].
+        fill: Fill value (c,), the mean of these images' channels if None; or the name of a suite's fill, such as
+            `linear`, ROAD's, or `black`, here the smallest value of a channel.
+        seed: Seed of the order of ties, which depends on the image and not on its position.
 
     Raises:
-        CallerError: These do not fit together, or the network's logits depend on more than the image.
+        CallerError: The arguments do not fit together, or the network's logits depend on more than the image.
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))

@@ -1,4 +1,4 @@
-"""Rows that were published: those that come with the package, or of a folder or an address, without any run."""
+"""Load published rows from the package, a folder or an address, without running anything."""
 
 import shutil
 import tempfile
@@ -54,10 +54,10 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
 
 
 def load_all_results() -> "pandas.DataFrame":
-    """Return the rows that come with the package, of the newest version of every suite, as one data frame.
+    """Load the package's rows of the newest version of every suite as one data frame.
 
-    It has a row for each suite, question (the protocol) and estimator with a gain, in accuracy points with the interval
-    of 95%. Gains of different suites are points of other networks on other images; what a row lacks is None or NaN.
+    There is a row for each suite, protocol and estimator with a gain, in accuracy points with its 95 % interval. Gains
+    of different suites come from different networks and images. Missing values are None or NaN.
     """
     import pandas
 
@@ -76,7 +76,7 @@ def load_all_results() -> "pandas.DataFrame":
 
 
 def _cache_results(files: list[Path]) -> Path:
-    """Return a store that has these files' rows; made once."""
+    """Make a store with the rows of these files, once."""
     place = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)

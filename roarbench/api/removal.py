@@ -1,4 +1,4 @@
-"""Removal of ranked features from images of any network, and the logits of the network on what is left."""
+"""Remove ranked features from images of any network, and compute the network's logits."""
 
 import hashlib
 import warnings
@@ -28,7 +28,7 @@ Replace = Callable[[slice | Tensor, Tensor], Tensor]  # rows of the images, and 
 
 
 class Removal(NamedTuple):
-    """Features that are removed from images: which end of a ranking, how many, and what one feature is."""
+    """Order, levels and unit of a removal."""
 
     order: Order
     levels: tuple[float, ...]  # fractions removed, in (0, 1]
@@ -36,19 +36,19 @@ class Removal(NamedTuple):
 
     @classmethod
     def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "Removal":
-        """Read what a caller wrote; CallerError for an unknown word or a level outside (0, 1]."""
+        """Read a caller's words; CallerError for an unknown word or a level outside (0, 1]."""
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected fractions above 0, ascending; 30 % is written 0.3")
         return cls(read_order(order), steps, _member(Unit, "unit", unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
-        """Mark the features that are removed at each level, as `mark_removed` does."""
+        """Mark the features removed at each level, as `mark_removed` does."""
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
 def read_order(word: str) -> Order:
-    """Return the order of this name; UnknownName for any other word."""
+    """Return the order of this name; UnknownName for other words."""
     return _member(Order, "order", word)
 
 
@@ -59,7 +59,7 @@ def _member(kind: type[_Choice], what: str, word: str) -> _Choice:
 
 
 def read_pixels(images: Any) -> Tensor:
-    """Return images as a tensor (n, c, h, w), float32."""
+    """Convert images to a float32 tensor (n, c, h, w)."""
     pixels = to_tensor(images, "images").float()
     if pixels.ndim != 4:
         raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
@@ -67,7 +67,7 @@ def read_pixels(images: Any) -> Tensor:
 
 
 def read_fill(pixels: Tensor, given: Any) -> Tensor:
-    """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
+    """Return the fill value, float32 (c,): the given one, or the mean of these images' channels."""
     value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
     if value.shape != pixels.shape[1:2]:
         raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
@@ -77,20 +77,20 @@ def read_fill(pixels: Tensor, given: Any) -> Tensor:
 
 
 def hash_images(pixels: Tensor) -> Tensor:
-    """Return a number for each image by its content, int64 (n,), 0 or above: its chance depends on nothing else."""
+    """Return a number per image from its content, int64 (n,), at least 0, as its seed."""
     hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
     return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
 
 
 def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
-    """Return maps (n, 1, h, w) as (n, h, w), others as they are."""
+    """Return maps (n, 1, h, w) as (n, h, w), others unchanged."""
     return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
 
 
 def compute_feature_importance(
     maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR
 ) -> NDArray[np.float32]:
-    """Return the importance of each feature, float32 (n, d), of images of shape (c, h, w), that of the maps if None."""
+    """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), that of the maps if None."""
     found = to_array(maps, "maps")
     if found.ndim not in (3, 4) or not found.size:
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -101,7 +101,7 @@ def compute_feature_importance(
 
 
 def draw_tie_order(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
-    """Draw the order that breaks ties, by the image itself, whatever its place among the others."""
+    """Draw the order of ties from the image itself, whatever its position."""
     return ranking.draw_tie_order(ids.numpy(), features, seed)
 
 
@@ -145,7 +145,7 @@ def mark_removed(
 
 @contextmanager
 def reraise_as_caller_error() -> Iterator[None]:
-    """Let what a kernel cannot do be the caller's mistake, who chose the maps and the level."""
+    """Turn errors of kernels into CallerError, as the caller chose maps and level."""
     try:
         yield
     except (RunError, ValueError) as error:
@@ -153,7 +153,7 @@ def reraise_as_caller_error() -> Iterator[None]:
 
 
 def make_replacer(pixels: Tensor, fill: Any) -> Replace:
-    """Return what makes images `rows` of these with the features removed that a mask names."""
+    """Return a function that removes the features of a mask from images `rows`."""
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
@@ -183,10 +183,10 @@ def list_networks(given: Any) -> list[nn.Module]:
 
 @contextmanager
 def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
-    """Put networks into evaluation mode, and each of their modules back into its own mode at the end.
+    """Put networks into evaluation mode, and restore every module's mode at the end.
 
     Raises:
-        CallerError: One is no network.
+        CallerError: An object is not a network.
     """
     for number, model in enumerate(models, 1):
         if not isinstance(model, nn.Module):
@@ -203,10 +203,10 @@ def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
 
 
 def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
-    """Return a network with a logit for each class, in float32; warn of what speaks against it.
+    """Return a network with a logit per class, in float32; warn of doubtful properties.
 
     Raises:
-        CallerError: Its maps and scores would mean nothing.
+        CallerError: Its maps and scores would be meaningless.
     """
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
@@ -218,13 +218,13 @@ def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> 
 
 
 def split_into_batches(pixels: Tensor) -> list[slice]:
-    """Divide images into the parts that a network sees at once."""
+    """Divide images into batches of one forward pass."""
     size = max(1, _PIXELS // pixels[0, 0].numel())
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
 
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
-    """Return a network's logits, float32 (n, classes), on the processor."""
+    """Compute a network's logits, float32 (n, classes), on the CPU."""
     with torch.inference_mode():
         parts = (move_to_model(model, images[part]) for part in split_into_batches(images))
         return torch.cat([read_logits(model(part)).cpu().float() for part in parts])

@@ -55,18 +55,19 @@ _ADVICE = "define what it needs inside it or in a module, or hand in maps that y
 
 
 def write_submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
-    """Write the file of a submission, whose row is made in the sandbox: `roarbench run --submission FILE`.
+    """Write the file of a submission, to be run in the sandbox by `roarbench run --submission FILE`.
 
     Args:
-        given: A function of (model, inputs, targets), a class of captum, or what Quantus calls; see `evaluate`.
-        name: Of the row; that of the function if empty.
-        folder: Where the file goes.
+        given: A function of (model, inputs, targets), a class of captum, or an explanation function for Quantus; see
+            `evaluate`.
+        name: Name of the row; the function's name if empty.
+        folder: Folder of the file.
 
     Returns:
         The file.
 
     Raises:
-        CallerError: The file is there already with other content, or the function cannot stand in a file.
+        CallerError: The file exists with other content, or the function cannot be written to a file.
     """
     made = make_submission(name or getattr(given, "__name__", ""), given)
     path = Path(folder) / f"{made.name.replace('-', '_')}.py"
@@ -76,7 +77,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
 
 
 def make_submission(name: str, given: Callable[..., Any]) -> Submission:
-    """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
+    """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
     name = make_row_name(name)
     written = Written()
     call = written.expression(given, "explained_by")
@@ -91,7 +92,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
 
 
 def make_row_name(name: str) -> str:
-    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it."""
+    """Convert a Python name to the nearest name of a submission, with `own-` in front where the name is taken."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
@@ -99,7 +100,7 @@ def make_row_name(name: str) -> str:
 
 
 def _way(name: str, given: Callable[..., Any]) -> str:
-    """Return how a file calls an object, by the convention that its arguments tell."""
+    """Return how a file calls an object, by the convention of its arguments."""
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):
@@ -118,19 +119,19 @@ def _way(name: str, given: Callable[..., Any]) -> str:
 
 
 class Written:
-    """The statements that a file needs, each under the name that it defines, those it uses first."""
+    """The statements of a file by the name that each defines, dependencies first."""
 
     def __init__(self) -> None:
         self.statements: dict[str, str] = {}
         self._objects: dict[str, object] = {}
 
     def expression(self, given: object, wanted: str) -> str:
-        """Write what a function, a class, or a partial of one needs, and return the expression that is it.
+        """Write the statements for a function, class or partial, and return the expression for it.
 
-        It is called `wanted` where it has no name of its own.
+        `wanted` is its name where it has none.
 
         Raises:
-            CallerError: It, or what it uses, cannot stand in a file.
+            CallerError: It, or an object that it uses, cannot be written.
         """
         if isinstance(given, functools.partial):
             words = [repr(_literal(value, wanted)) for value in given.args]
@@ -161,7 +162,7 @@ class Written:
         self.statements[name] = statement or f"{name} = {self._value(value, name)}"
 
     def _value(self, value: Any, name: str) -> str:
-        """Return the text of a value: a literal, or a named tuple, a member of an enum or a dataclass, also nested."""
+        """Return the text of a value: a literal, named tuple, enum member or dataclass, also nested."""
         if isinstance(value, Enum):
             return f"{self.expression(type(value), name)}[{value.name!r}]"
         if is_dataclass(value) and not isinstance(value, type):
@@ -182,13 +183,13 @@ class Written:
 
 
 def _is_named_tuple(value: Any) -> bool:
-    """Return whether a class is a named tuple of fields alone, which has no source where a call made it."""
+    """Return whether a class is a named tuple made by a call, which has no source."""
     made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
     return made and not _methods(value)
 
 
 def _write_import(name: str, value: object) -> str:
-    """Return the statement that imports something of an installed package; empty for anything else."""
+    """Return the import statement of an object from an installed package; empty for others."""
     if isinstance(value, ModuleType):
         if not _is_installed(value):
             raise CallerError(f"it uses your module '{value.__name__}'; import the functions from it by name")
@@ -201,13 +202,13 @@ def _write_import(name: str, value: object) -> str:
 
 
 def is_installed(given: type | FunctionType) -> bool:
-    """Return whether a class or a function is part of Python or of an installed package."""
+    """Return whether a class or function belongs to Python or an installed package."""
     home = sys.modules.get(given.__module__)
     return home is not None and _is_installed(home)
 
 
 def _is_installed(module: ModuleType) -> bool:
-    """Return whether a module is part of Python or of an installed package."""
+    """Return whether a module belongs to Python or an installed package."""
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
@@ -219,7 +220,7 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or a class, and what it uses by name."""
+    """Return the source of a function or class, and the objects that it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _methods(value)
     source, found = _source(name, value, functions), dict[str, object]()
     found |= vars(sys.modules.get(value.__module__, object))
@@ -234,14 +235,14 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
 
 
 def _methods(value: type) -> list[FunctionType]:
-    """Return the functions that a class defines itself, not those that a decorator made for it."""
+    """Return the functions that a class defines itself, without those added by decorators."""
     held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
     found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
     return [each for each in found if each.__code__.co_filename != "<string>"]
 
 
 def _source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
-    """Return the text of the statement that defines a function or a class, or of the assignment of a lambda."""
+    """Return the text of the statement that defines a function or class, or assigns a lambda."""
     home = getattr(sys.modules.get(value.__module__), "__file__", None)
     for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
         lines = linecache.getlines(file) if file else []
@@ -255,7 +256,7 @@ def _source(name: str, value: FunctionType | type, functions: list[FunctionType]
 
 
 def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
-    """Return the node of a file that an object comes from, by its code, or of a class without code by its name."""
+    """Return the syntax node of an object, found by its code, or by name for a class without code."""
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
         tree = parse_source("".join(lines))
@@ -270,20 +271,20 @@ def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeTy
 
 
 def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
-    """Return whether a node of a file is the definition that an object comes from."""
+    """Return whether a syntax node defines the object."""
     if isinstance(value, type):
         return bool(node.name == value.__name__ and _first_line(node) <= code.co_firstlineno <= node.end_lineno)
     return bool(getattr(node, "name", "<lambda>") == value.__name__ and _first_line(node) == code.co_firstlineno)
 
 
 def _first_line(node: Any) -> int:
-    """Return the line on which a definition begins, with its decorators."""
+    """Return the first line of a definition, decorators included."""
     first: int = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     return first
 
 
 def _globals(code: CodeType) -> Iterator[str]:
-    """Yield the names that code and the functions within it look up outside of themselves."""
+    """Yield the global names that code and its inner functions use."""
     for step in dis.get_instructions(code):
         if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
             yield str(step.argval)
@@ -293,7 +294,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _literal(value: object, name: str) -> object:
-    """Return a value that can be written out, or raise CallerError."""
+    """Return a value that can be written as a literal, or raise CallerError."""
     try:
         same = ast.literal_eval(repr(value)) == value
     except (ValueError, SyntaxError, MemoryError, RecursionError):

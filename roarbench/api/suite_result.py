@@ -1,4 +1,4 @@
-"""Rows of a suite as a table, a figure, a data frame, and two by two."""
+"""Rows of a suite as table, figure, data frame and comparison."""
 
 import base64
 from collections import defaultdict
@@ -59,7 +59,7 @@ class Difference(NamedTuple):
 
 
 class TwoDifferences(NamedTuple):
-    """Two rows compared by both questions of a table, None for one that the suite does not ask of both rows."""
+    """Two rows compared by ROAR and by own-network gain; None where the suite does not measure both rows."""
 
     roar: Difference | None
     own_network: Difference | None
@@ -69,15 +69,15 @@ class TwoDifferences(NamedTuple):
 class SuiteResult:
     """Rows of a suite, as the store had them when they were read.
 
-    Shown as the board's figure and table in a notebook, as its table in a terminal. `a | b` has the rows of both.
+    A notebook shows figure and table, a terminal the table. `a | b` has the rows of both.
 
     Attributes:
         plan: The suite.
-        question: Of which store, images and references.
-        stored: What the store has of it; what was submitted is among it.
-        failures: Runs that failed, each with `estimator`, `run` and `reason`.
-        names: Ids of rows by what they are called here.
-        rows: Ids of the rows that are shown; all that the store has if None.
+        question: Store, images and explained networks.
+        stored: All results of the suite in the store, submissions included.
+        failures: Failed runs, each with `estimator`, `run` and `reason`.
+        names: Row ids by the names used here.
+        rows: Ids of the rows to show; all if None.
     """
 
     plan: Plan
@@ -95,13 +95,13 @@ class SuiteResult:
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
     ) -> Self:
-        """Return rows as a store has them now; StoreError for none, CallerError for unknown images or references."""
+        """Read rows from a store; StoreError without a store, CallerError for unknown images or networks."""
         with open_results(question.store, question.db, suite=plan.called) as results:
             stored = load_from_open_store(results, plan, question)
             return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
-        """Return the rows of both, read anew; CallerError where they are of different suites or stores."""
+        """Return the rows of both, read anew; CallerError where suites or stores differ."""
         if (self.plan, self.question) != (other.plan, other.question):
             seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
             raise CallerError(f"{seen}; join rows of one")
@@ -132,29 +132,30 @@ class SuiteResult:
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
 
     def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | TwoQuestions:
-        """Return one protocol's board, or one table of ROAR and own-network gain where these lead and nothing is named.
+        """Return one protocol's board, or the joint table of ROAR and own-network gain where these lead and none is
+        named.
 
         Args:
-            protocol: Such as `matched`; that which leads the suite's results if empty.
-            unit: What one feature is: `scalar`, `pixel` …; the suite's first if None.
-            fill: What replaces a removed feature, such as `linear`, ROAD's; the suite's first if empty.
+            protocol: Such as `matched`; the suite's leading protocol if empty.
+            unit: `scalar`, `pixel` …; the suite's first if None.
+            fill: Such as `linear`, ROAD's; the suite's first if empty.
 
         Raises:
-            CallerError: The suite does not have it.
+            CallerError: The suite lacks it.
         """
         if not (protocol or unit or fill) and asks_two_questions(self.stored.suite):
             return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
-        """Return one protocol's board, that which leads if none is named; arguments are those of `table`."""
+        """Return one protocol's board, the leading one by default; arguments are those of `table`."""
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
-        """Return the board as a data frame, best first: a column for each of those of `table --format csv`.
+        """Return the board as a data frame, best first, with the columns of `table --format csv`.
 
-        Gains are in accuracy points, accuracies in [0, 1]; what is missing is NaN or None. `attrs` has the suite, its
-        version, the protocol and all else that the rows share. Arguments are those of `table`.
+        Gains are in accuracy points, accuracies in [0, 1]; missing values are NaN or None. `attrs` has suite, version,
+        protocol and everything else that the rows share. Arguments are those of `table`.
         """
         import pandas
 
@@ -179,7 +180,7 @@ class SuiteResult:
         Arguments after the rows are those of `table`.
 
         Raises:
-            CallerError: There is no such row, or the suite does not have the protocol, or not for both rows.
+            CallerError: There is no such row, or the suite lacks the protocol for one of the rows.
         """
         rows, whole = (self.find_row(first), self.find_row(second)), replace(self, rows=None)
         table = whole.table(protocol, unit)
@@ -189,7 +190,7 @@ class SuiteResult:
         return found or self._refuse(table.board, dict(zip(rows, (first, second), strict=True)))
 
     def _refuse(self, board: Board, names: Mapping[str, str]) -> NoReturn:
-        """Refuse rows that a board lacks; say which protocols of the suite compare both."""
+        """Refuse rows that a board lacks, and name the protocols that compare both."""
         lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
         runs = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
@@ -201,13 +202,13 @@ class SuiteResult:
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
     ) -> "Figure":
-        """Draw the curves of a board; where no rows were chosen, without twins and other checks.
+        """Draw the curves of a board; without chosen rows, twins and checks are left out.
 
         Args:
-            file: Also write them here: a PNG, SVG or PDF by its ending.
-            protocol: As `table` takes it.
-            unit: As `table` takes it.
-            published: Lay the curves of Hooker et al. 2019 over them: of imagenet, food101 or birdsnap.
+            file: Also save to this PNG, SVG or PDF.
+            protocol: As for `table`.
+            unit: As for `table`.
+            published: Add the curves of Hooker et al. 2019 for imagenet, food101 or birdsnap.
 
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
@@ -226,12 +227,12 @@ class SuiteResult:
 
     @property
     def _called(self) -> dict[str, str]:
-        """Return ids of rows by name: those given here, and those of the tables."""
+        """Return row ids by the names given here and in the tables."""
         held = find_submitted_rows(self.stored.suite.estimators)
         return {**{name: row for name, row in held.items() if row not in self.names.values()}, **self.names}
 
     def find_row(self, name: str) -> str:
-        """Return the id of a row of the store by its name, its id, or the name of a submission."""
+        """Return a row's id by its name, id, or submission name."""
         known = self.stored.suite.estimators
         if name in self._called:
             return self._called[name]
@@ -242,7 +243,7 @@ class SuiteResult:
 
 
 def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
-    """Compare two rows by a table of all rows; None where it lacks one of them."""
+    """Compare two rows within a table of all rows; None where it lacks one of them."""
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:
         return None

@@ -48,9 +48,9 @@ class Reference(NamedTuple):
     """A network that a suite explains.
 
     Attributes:
-        model: In eval mode, on the processor: normalised images in, logits out.
-        targets: int64 (n,), what it predicts for the test images: the classes to explain.
-        train_targets: The same for the training images; None where the suite explains none of them.
+        model: In eval mode, on the CPU: normalised images in, logits out.
+        targets: int64 (n,), its predictions on the test images: the classes to explain.
+        train_targets: Its predictions on the training images; None where the suite explains none of them.
     """
 
     model: "nn.Module"
@@ -59,31 +59,31 @@ class Reference(NamedTuple):
 
 
 def find_default_store() -> Path:
-    """Return the folder of the store where none is named: the environment's ROARBENCH_STORE, or the user's data."""
+    """Return the default store: the environment's ROARBENCH_STORE, or the user's data folder."""
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
 def tell_store(store: Path, said: "Console") -> None:
-    """Print where the files of a store go that nobody named, and how to choose another folder."""
+    """Print the folder of a default store, and how to choose another."""
     if store == user_data_path("roarbench"):
         said.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
 
 
 @dataclass(eq=False)
 class Suite:
-    """A suite, what of its data set is used, and the store that has its results; of `load_suite` or `from_arrays`.
+    """A suite, its data, and the store of its results; made by `load_suite` or `from_arrays`.
 
     Attributes:
-        plan: Its cells: data set, network, recipes, protocols, estimators, levels and seeds.
-        store: Folder of images, references, rankings and results; the one that `evaluate` was told last.
-        db: URL of the database of results, where it is not in the store.
+        plan: Data set, network, recipes, protocols, estimators, levels and seeds.
+        store: Folder of images, networks, rankings and results; `evaluate` may change it.
+        db: URL of the results database, where it is not in the store.
         data: Folder of the images, where they are not the suite's own.
         limit: Images of each split; None for all.
-        weights: Where the weights of each reference are, if they are given; else the suite trains them.
-        named: What it was found by; the network of a TOML file is its owner's, and trusted.
-        trusted: SHA-256 of the file of another's network that may be run.
-        fill: In place of its own fills, if any.
-        unit: In place of its own units, if any.
+        weights: Given weights of each explained network; trained if empty.
+        named: The name or file that it was loaded by; the network of a TOML file is trusted.
+        trusted: SHA-256 of an imported network's file that may run.
+        fill: Replaces its own fills, if set.
+        unit: Replaces its own units, if set.
     """
 
     plan: Plan
@@ -113,36 +113,34 @@ class Suite:
         network: str = "",
         store: str | Path | None = None,
     ) -> "Suite":
-        """Return a suite that explains a network of yours on images of yours.
+        """Make a suite that explains your network on your images.
 
-        The network is explained as it is. Where a protocol trains, networks of the same structure are trained from
-        random weights, on images of full size only where the network takes no smaller ones, at a peak learning rate
-        that three short trials find before the first of them; the suite's version depends on that peak. Images are
-        kept in 256 steps between the least and the largest training value of each channel, but for single values far
-        from all others.
+        The network is explained as it is. Protocols that train use networks of the same structure with random weights,
+        on full-size images unless the network takes smaller ones, at a peak learning rate found by three short trials
+        before the first training; the suite's version depends on that peak. Images are stored in 256 steps between the
+        smallest and largest training value of each channel, apart from far outliers.
 
         Args:
-            model: Trained; a logit for each class out, or one logit z of a binary network, whose class 1 has the
-                probability sigmoid(z); it may tell more classes apart than the images have.
-            train: Images, float (n, c, h, w) as the network takes them, so resized, cropped and normalised already
-                (`rb.Preprocessing` does so to photographs), square, with 1 or 3 channels; and labels, whole numbers
-                (n,), those of the network's outputs. None where no protocol trains: the mean of the test images
-                then fills, and controls that are fitted to training images are left out.
-            test: The same, of test images.
-            name: Of the suite: lowercase letters, digits, hyphens; its version is a hash of all this.
-            protocols: The questions, the leading one first.
+            model: Trained; returns a logit per class, or one logit z of a binary network whose class 1 has probability
+                sigmoid(z); it may have more classes than the images.
+            train: Images, float (n, c, h, w) as the network takes them, thus resized, cropped and normalised
+                (`rb.Preprocessing` does this for photographs), square, with 1 or 3 channels; and labels, integers (n,),
+                indices of the network's outputs. None where no protocol trains: the mean of the test images is then the
+                fill value, and controls fitted to training images are left out.
+            test: The same, for test images.
+            name: Name of the suite: lowercase letters, digits, hyphens; its version is a hash of all arguments.
+            protocols: The protocols, the leading one first.
             estimators: Rows beside the controls.
-            levels: Fractions of the features that are removed.
+            levels: Removal fractions.
             seeds: Trainings of each point.
-            fills: What replaces removed features, that of the tables first; `linear` is ROAD's, `black`
-                the least value of each channel. Where masks are exchanged, as under `matched`, those of them that are
-                drawn fast enough.
-            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), where its source
-                cannot be copied; the file stands alone, with installed packages.
+            fills: Fill values, that of the tables first; `linear` is ROAD's, `black` the smallest value of each
+                channel. Protocols with swapped masks, as `matched`, use the fills that are fast enough.
+            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), where its source cannot be
+                copied; the file may import installed packages only.
             store: Folder of the store; the user's data folder if None.
 
         Raises:
-            CallerError: These do not fit together.
+            CallerError: The arguments do not fit together.
         """
         from roarbench.analysis.results_query import find_plan
         from roarbench.api.array_suite import write_arrays
@@ -165,19 +163,19 @@ class Suite:
 
     @property
     def version(self) -> int | str:
-        """Return its version: a number, or of one's own suite the start of a hash."""
+        """Return its version: a number, or the start of a hash for your own suite."""
         return self.plan.version
 
     @property
     def question(self) -> "ResultsQuery":
-        """Return which results of the store are its own."""
+        """Return the query for its results in the store."""
         from roarbench.analysis.results_query import ResultsQuery
 
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @property
     def fitted(self) -> Plan:
-        """Return the plan as it can be run: one's own network is trusted and tried, and given weights are explained.
+        """Return the runnable plan: your own network is trusted and tried, and given weights are explained.
 
         Raises:
             CallerError: Its network does not fit its images, or is not trusted.
@@ -186,13 +184,13 @@ class Suite:
 
     @property
     def warnings(self) -> list[str]:
-        """Return what speaks against one's own suite and network, one line each; errors are those of `fitted`."""
+        """Return warnings about your own suite and network, one line each; raises as `fitted` does."""
         few = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
         return [*filter(None, [next(filter(None, few), "")]), *self._tried[1]]
 
     @cached_property
     def _tried(self) -> tuple[Plan, list[str]]:
-        """Return the plan as it can be run, and warnings of its network."""
+        """Return the runnable plan, and warnings about its network."""
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
@@ -206,7 +204,9 @@ class Suite:
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def tune(self, protocol: str, said: "Console") -> None:
-        """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""
+        """Find a peak learning rate for a suite from arrays, if this protocol (or one of all, if empty) is the first to
+        train.
+        """
         from roarbench.analysis.results_query import find_plan
         from roarbench.api.array_suite import tune_once
 
@@ -218,18 +218,18 @@ class Suite:
             self.__dict__.pop("_tried", None)
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
-        """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""
+        """Return the request to run a plan with this many processes; one per core if None."""
         from roarbench.execution.run_suite import Request
         from roarbench.execution.this_machine import count_workers
 
         return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 
     def result(self, estimators: list[str] | None = None) -> "SuiteResult":
-        """Return rows that its store has, all or those of these ids; nothing is run.
+        """Return stored rows, all or those of these ids, without running anything.
 
         Raises:
             StoreError: There is no store.
-            CallerError: It does not have these rows, or knows nothing of the images or of the references.
+            CallerError: The store lacks these rows, images or networks.
         """
         found = self.read_rows(estimators)
         if not {*found.stored.by_estimator} & {*(found.rows or found.stored.suite.estimators)}:
@@ -238,7 +238,7 @@ class Suite:
         return found
 
     def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
-        """Return what `result` does, also where the store has nothing of these rows."""
+        """Return rows as `result` does, also where the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
         found = SuiteResult.read(add_from_options(self.plan, estimators), self.question)
@@ -247,7 +247,7 @@ class Suite:
 
     @property
     def references(self) -> list[Reference]:
-        """Return the networks that it explains, trained first where the store has them not."""
+        """Return the explained networks, trained first where the store lacks them."""
         said = make_console()
         with self.opened(said) as results:
             work = self.explained(self.fitted, results, said)
@@ -255,18 +255,18 @@ class Suite:
 
     @property
     def test(self) -> Images:
-        """Return the test images, decoded first where the store has them not."""
+        """Return the test images, decoded first where the store lacks them."""
         return self._images(Split.TEST)
 
     @property
     def train(self) -> Images:
-        """Return the training images, decoded first where the store has them not."""
+        """Return the training images, decoded first where the store lacks them."""
         return self._images(Split.TRAIN)
 
     def opened(self, said: "Console") -> "ResultsStore":
-        """Open the results of its store, to be written; one's own suite is kept there, and what it leaves out told.
+        """Open the results for writing, and store your own suite's description.
 
-        Where the store is, is told where nobody chose it.
+        The default store's folder is printed.
         """
         from roarbench.analysis.results_query import open_results
         from roarbench.store.stored_suites import keep_suite
@@ -282,7 +282,7 @@ class Suite:
         return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return the workplace of a plan with its images and references, made first where the store has them not."""
+        """Return a plan's working context with images and explained networks, made first where missing."""
         from roarbench.execution.run_suite import make_references
 
         work = self.begun(plan, results, said)
@@ -290,14 +290,14 @@ class Suite:
         return work
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return the workplace of a plan with its images, decoded first where the store has them not."""
+        """Return a plan's working context with images, decoded first where missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 
         return prepare_suite(self.request(plan), Workspace(self.store), results, said)
 
     def _images(self, split: Split) -> Images:
-        """Return images of a split, normalised as the references want them: given weights are read first."""
+        """Return images of a split, normalised as the explained networks expect."""
         import torch
 
         from roarbench.compute.inputs import normalise
@@ -321,7 +321,7 @@ def _reference(explained: "ReferenceModel") -> Reference:
 
 
 def make_console(quiet: bool = False) -> "Console":
-    """Return where progress goes: standard error, or the output of a notebook's cell."""
+    """Return the console for progress: standard error, or a notebook cell's output."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, quiet=quiet)

@@ -1,1 +1,1 @@
-"""Offer all of roarbench as commands."""
+"""The command line of roarbench."""

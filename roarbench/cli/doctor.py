@@ -1,4 +1,4 @@
-"""What this machine offers, and what to do where that is too little."""
+"""Examine this machine, with advice."""
 
 import importlib.util
 import os
@@ -40,7 +40,7 @@ _EXTRAS = {
 
 
 class Diagnosis(NamedTuple):
-    """One thing that was looked at."""
+    """One finding."""
 
     what: str
     found: str
@@ -55,7 +55,7 @@ def examine_machine(store: Path) -> list[Diagnosis]:
 
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:
-    """Return what was found for a terminal."""
+    """Format the findings for a terminal."""
     shown = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
     for finding in findings:
         sign, advice = ("ok", "") if finding.good else ("!", finding.advice)
@@ -87,7 +87,7 @@ def _compute() -> list[Diagnosis]:
 
 
 def _device() -> Diagnosis:
-    """Check that CUDA can use the GPUs that the driver lists, by torch's count and by the driver's own program."""
+    """Check that CUDA can use the GPUs that the driver lists."""
     if choose_device().type == "cuda":
         return Diagnosis("device", _gpus(), True, "")
     listed, newest = _driver()
@@ -101,7 +101,7 @@ def _device() -> Diagnosis:
 
 
 def _driver() -> tuple[str, str]:
-    """Return the GPUs that the driver's program lists, and the newest CUDA that the driver knows; empty without it."""
+    """Return the GPUs that the driver lists, and the newest CUDA version that it supports; empty without a driver."""
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
         head = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
@@ -113,7 +113,7 @@ def _driver() -> tuple[str, str]:
 
 
 def _mps() -> Diagnosis:
-    """Check NVIDIA's service by which the kernels of several processes run on one GPU side by side."""
+    """Check NVIDIA's MPS, which runs kernels of several processes concurrently on one GPU."""
     pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
     runs = (pipe / "control").exists()
     advice = "several workers share a GPU on small images: run `nvidia-cuda-mps-control -d`"
@@ -127,7 +127,7 @@ def _gpus() -> str:
 
 
 def _compiler() -> Diagnosis:
-    """Check what torch.compile needs on a GPU: Triton, which compiles C against Python's headers."""
+    """Check the requirements of torch.compile on a GPU: Triton, a C compiler and Python's headers."""
     if choose_device().type == "cpu":
         return Diagnosis("torch.compile", "not used without a GPU", True, "")
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
@@ -162,7 +162,7 @@ def _libraries() -> Diagnosis:
 
 
 def _torchvision() -> Diagnosis:
-    """Check that a process of its own can import torchvision; networks here do without operators that it may lack."""
+    """Check that a separate process can import torchvision; networks here do without operators that it may lack."""
     asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
     if asked.returncode == 0:
         return Diagnosis("torchvision", "imports", True, "")

@@ -1,4 +1,4 @@
-"""What there is, and what needs no store."""
+"""Commands that need no store."""
 
 from functools import partial
 from pathlib import Path

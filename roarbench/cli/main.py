@@ -1,7 +1,7 @@
-"""The command line: the table of all commands, and how a call ends.
+"""The command line: the table of commands, and exit codes.
 
-What a command needs is imported in it: `--help` and a mistyped name are answered at once, and only `run`, `plan` and
-`doctor` wait for torch.
+Commands import what they need themselves: `--help` and typos are answered at once, and only `run`, `plan` and `doctor`
+import torch.
 """
 
 import gc
@@ -93,7 +93,7 @@ def read_program_options(
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle options before the command."""
 
 
 _LONG = 400  # letters of a word in a complaint; longer ones are no names that anybody reads
@@ -101,7 +101,7 @@ _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # the first is what typer make
 
 
 def main() -> NoReturn:
-    """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
+    """Run the command line; exit codes 0 done, 1 a run failed, 2 a caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     prepare_output()
     code = _call()
@@ -113,7 +113,7 @@ def main() -> NoReturn:
 
 
 def _call() -> int:
-    """Do what is asked for; the exit code."""
+    """Run the requested command; return its exit code."""
     code = 2
     try:
         check_width()
@@ -146,7 +146,7 @@ def _call() -> int:
 
 
 def _guess_meaning(words: list[str]) -> str:
-    """Return the command with `--suite` before the name that follows it alone; empty where that is not the mistake."""
+    """Return the command with `--suite` inserted before a lone name; empty for other mistakes."""
     command, name, *others = [*words, "", ""]
     if "--suite" not in list_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
@@ -154,7 +154,7 @@ def _guess_meaning(words: list[str]) -> str:
 
 
 def _find_name(words: list[str]) -> str:
-    """Return the call that has a suite, protocol or estimator by the name that stands in a command's place, if any."""
+    """Return a command that uses a suite, protocol or estimator given in a command's place, if any."""
     name = words[0].lower() if words else ""
     tables: tuple[tuple[str, Container[str]], ...] = (
         ("--suite", SUITES),
@@ -166,13 +166,13 @@ def _find_name(words: list[str]) -> str:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave on SIGTERM by the ordinary way, so that workers end and the store is closed; a second one is not heard."""
+    """End on SIGTERM in the ordinary way, so that workers end and the store is closed; a second one is ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 def _describe_interruption(words: list[str]) -> str:
-    """Return what became of a command that was interrupted."""
+    """Describe the state of an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
         return "interrupted; finished runs are kept, the same command continues"
@@ -180,10 +180,9 @@ def _describe_interruption(words: list[str]) -> str:
 
 
 def _check_words(words: list[str]) -> None:
-    """Refuse words that no option takes.
+    """Refuse arguments that no option accepts.
 
-    An empty one is mostly a shell's variable that is not set, and its option would be taken as left out. What cannot
-    be decoded are files whose names no database and no table can hold.
+    An empty one usually comes from an unset shell variable. Undecodable ones are file names that no database can store.
     """
     for before, word in pairwise(["roarbench", *words]):
         if not word or (word.startswith("--") and word.endswith("=")):
@@ -194,7 +193,7 @@ def _check_words(words: list[str]) -> None:
 
 
 def _complain(message: str) -> None:
-    """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
+    """Print an error as one line, without rich's wrapping."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)

@@ -33,7 +33,7 @@ _MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of referen
 
 
 def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the list with its last id completed, by ids of the named suite, then all; in parentheses by parameters."""
+    """Complete the last id of a list by ids of the named suite, then all, and within parentheses by parameters."""
     *before, last = split_names(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
     known = tuple(dict.fromkeys((*(suite.estimators if suite else ()), *ESTIMATORS)))
@@ -43,12 +43,12 @@ def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def declare_option(help: str, metavar: str = "", shown: str = "", flags: str = "", **more: Any) -> Any:
-    """Declare an option: what its help says of it, of its value and of its default; flags that are not its name."""
+    """Declare an option: its help, value and default as shown, and flags other than its name."""
     return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
 
 
 def declare_argument(help: str, metavar: str = "", shown: str = "") -> Any:
-    """Declare a word without a flag."""
+    """Declare a positional argument."""
     return typer.Argument(help=help, metavar=metavar or None, show_default=shown or True)
 
 
@@ -109,9 +109,9 @@ Workers = Annotated[
 
 
 def make_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function as a command: for a parameter that is a record, the command has the record's fields as options.
+    """Turn a function into a command: each record parameter contributes its fields as options.
 
-    The options stand in the order of the parameters; where a record stands, in that of its fields.
+    Options are in the order of parameters, and within a record in the order of its fields.
     """
     given = signature(function).parameters
     records: dict[str, Any] = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
@@ -133,7 +133,7 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """Options that say what is run: a suite, or a part of it."""
+    """Options that select a suite or a part of it."""
 
     suite: SuiteName
     estimators: Annotated[
@@ -154,10 +154,10 @@ class SuiteOptions:
 
 
 class _Source:
-    """What both kinds of options have that name a suite's images and references."""
+    """Common part of options that name a suite's images and explained networks."""
 
     def load(self, suite: str) -> "Suite":
-        """Return the suite of this name, with its store, its images and its references."""
+        """Load the suite of this name with its store, images and explained networks."""
         from roarbench.api.suites import load_suite
 
         asked = {name: value for name, value in vars(self).items() if name != "workers"}
@@ -166,7 +166,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class WorkOptions(_Source):
-    """Options that say with what it is run: processes, store, images and the explained weights."""
+    """Options on how to run: processes, store, images and explained weights."""
 
     workers: Workers = None
     store: StoreDir = STORE
@@ -188,7 +188,7 @@ class WorkOptions(_Source):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Options that say which machines do the work."""
+    """Options on the machines that do the work."""
 
     engine: Annotated[
         Literal["local", "ray"],
@@ -218,7 +218,7 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class SubmissionOptions:
-    """Submitted estimators, and how their maps are made."""
+    """Options on submitted estimators."""
 
     submission: Annotated[
         list[Path] | None,
@@ -237,7 +237,7 @@ class SubmissionOptions:
 
 @dataclass(frozen=True)
 class ResultsOptions(_Source):
-    """Options that say which results are shown: those of a store, on these images and with this reference."""
+    """Options that select stored results by images and explained networks."""
 
     store: StoreDir = STORE
     db: Db = ""
@@ -262,7 +262,7 @@ class ResultsOptions(_Source):
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """Options that say which board of a suite is shown, and which of its rows."""
+    """Options that select a suite's board and rows."""
 
     estimators: Rows = None
     protocol: Annotated[

@@ -1,4 +1,4 @@
-"""Folders for others: published results, which they add to by pull request, and rankings, on which they retrain."""
+"""Commands for folders of published results, extended by pull request, and of rankings, for retraining."""
 
 import subprocess
 from collections.abc import Iterator

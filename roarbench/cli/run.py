@@ -1,4 +1,4 @@
-"""Run a suite, or say what it takes."""
+"""Commands that run a suite or plan it."""
 
 import os
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def run(
 
 
 def _part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
-    """Return the part of a suite that was asked for, with submissions."""
+    """Return the requested part of a suite, with submissions."""
     return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
 
 
@@ -103,7 +103,7 @@ def _add_submissions(
     workspace: "Workspace",
     console: Console,
 ) -> "tuple[Plan, Pace | None]":
-    """Return the part of a suite that was asked for, with submissions once they are accepted, and what these cost."""
+    """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submitted.submission:
         return _part(suite, options), None
     from roarbench.execution.submissions import read_submissions, store_submissions
@@ -115,7 +115,7 @@ def _add_submissions(
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
-    """Print the commands that usually come after a run, and after failures what to do about them."""
+    """Print the usual next commands, and advice on failures."""
     from roarbench.analysis.validity import has_checks
 
     doubt = "diagnose" if has_checks(finished.suite_results) else "replicate"
@@ -137,7 +137,7 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
 
 
 def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
-    """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
+    """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.combined_table import asks_two_questions
     from roarbench.report.table_formats import format_text
 
@@ -147,7 +147,7 @@ def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Conso
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
-    """Print the tables of a suite that a finished run shows, as `table` does: a file is of one."""
+    """Print the tables of a finished run; a file format has one table."""
     from roarbench.plan.suites import find_leading_protocols
     from roarbench.report.combined_table import asks_two_questions
 
@@ -160,7 +160,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
 
 
 def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
-    """Return the suite's results, with the rows of the part that `--estimators` asked for: all rows are judged."""
+    """Return the results with the rows of `--estimators`; all rows are judged."""
     return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
 
@@ -177,7 +177,7 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
-    """Return how many workers images of a side get, and what starts them, with logs in a folder if that is named."""
+    """Return the number of workers for images of a side, and the function that starts them."""
     from roarbench.execution.this_machine import count_workers, start_local
 
     if logs:  # before hours of work: a worker without its log does not start
@@ -239,7 +239,7 @@ def replicate(
 def _run_twice(
     suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
 ) -> Plan:
-    """Run what is missing of a suite and of a replication; return the part of the suite that was asked for."""
+    """Run the missing parts of a suite and of a replication; return the requested part."""
     from roarbench.execution.run_suite import run_suite
     from roarbench.store.workspace import Workspace
 

@@ -1,4 +1,4 @@
-"""Single runs of a store: their keys, all that is known of one, and what is taken off the boards."""
+"""Commands on single runs of a store."""
 
 from typing import Annotated
 

@@ -298,20 +298,20 @@ def leaderboard(
 
 
 def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
-    """Say in a line that a store has nothing of a suite, and what it has instead or how to run it."""
+    """Report in a line that a store has no results of a suite, with what it has, or how to run it."""
     if others := propose_others(suite_results, command):
         raise CallerError(others)
     raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
-    """Say what else the store has, after what was asked for: an error found on the way must be the only line."""
+    """Report the store's other results after the requested output, so that an error is the only line."""
     if others := propose_others(suite_results, command):
         err.print(others, soft_wrap=True)
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show a suite's state until nothing is left to do or Ctrl-C: drawn anew on a terminal, else a line per change."""
+    """Show a suite's state until it is complete or Ctrl-C: redrawn on a terminal, else a line per change."""
     results.be_patient(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # the way to end it, and nothing was begun
         show = _draw if out.is_terminal else _tell
@@ -337,7 +337,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
 
 
 def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
-    """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
+    """Yield states until nothing is left; rows are read again only when some are new."""
     from roarbench.analysis.results_query import load_from_open_store
     from roarbench.report.status import count_status, measure_activity
 

@@ -1,4 +1,4 @@
-"""Submissions, and results that move from store to store."""
+"""Commands on submissions, and on results that move between stores."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""The consoles of all commands: what was asked for on standard output, all else on standard error."""
+"""The consoles of all commands: requested output on standard output, everything else on standard error."""
 
 import codecs
 import json
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class PlainConsole(Console):
-    """Console on which no text from a store or a file can move the cursor, colour what follows or rename the window."""
+    """A console that neutralises control sequences in text from stores and files."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the pieces of what is printed, with blanks for control and format characters within lines."""
+        """Yield the printed segments, with blanks for control and format characters within lines."""
         for piece in super().render(renderable, options):
             plain = piece.control or piece.text.isprintable()
             yield piece if plain else piece._replace(text="\n".join(map(make_printable, piece.text.split("\n"))))
@@ -36,7 +36,7 @@ class PlainConsole(Console):
 
 @contextmanager
 def keep_output() -> Iterator[None]:
-    """Keep standard output for `out`: what else is printed, by a network's file say, goes to standard error."""
+    """Reserve standard output for `out`; other output, as of a network's file, goes to standard error."""
     out.file = sys.stdout
     try:
         with redirect_stdout(sys.stderr):
@@ -52,7 +52,7 @@ _PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†":
 
 
 def prepare_output() -> None:
-    """Let letters that the terminal's encoding lacks come out as plain ones or as `?`; drop output that is closed."""
+    """Replace letters that the terminal's encoding lacks, and drop output to closed streams."""
     codecs.register_error("plain", _encode_plainly)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller; another file must not get its number
@@ -68,7 +68,7 @@ def _encode_plainly(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def drop_output() -> None:
-    """Forget what waits to be written where nothing can be written: Python would try it again, and tell of it."""
+    """Discard pending output that cannot be written, which Python would retry with an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -77,7 +77,7 @@ def drop_output() -> None:
 
 
 def check_width() -> None:
-    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it."""
+    """Refuse an impossible terminal width from the environment, which rich and typer would accept."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
         said = os.environ.get(name, "")
         if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):
@@ -86,7 +86,7 @@ def check_width() -> None:
 
 
 def log_as_json_lines() -> Console:
-    """Make this process write its log to standard error as JSON lines; return what takes the place of `err`."""
+    """Log this process to standard error as JSON lines; return the console that replaces `err`."""
     from roarbench.execution.progress import LogConsole
 
     write_log(logging.StreamHandler(sys.stderr))
@@ -94,7 +94,7 @@ def log_as_json_lines() -> Console:
 
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:
-    """Print a record as JSON, or what a person reads of it; lines of text are not broken."""
+    """Print a record as JSON or as text; lines of text are not broken."""
     if format == "json":
         out.print_json(json.dumps(record))
     else:
@@ -103,7 +103,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 
 def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: bool = False) -> None:
-    """Print a table, on a terminal as wide as that is, with all notes or the three lines."""
+    """Print a table, as wide as the terminal, with all notes or three lines."""
     from roarbench.report.combined_table import TwoQuestions
 
     if isinstance(shown, TwoQuestions):

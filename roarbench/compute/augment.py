@@ -1,6 +1,6 @@
-"""Augmentation of degraded training images, each image by its own draw.
+"""Augment degraded training images, each image by its own draw.
 
-The draws come from a generator on the CPU whatever the device of the images, so that a seed means the same anywhere.
+All draws come from a generator on the CPU, whatever device holds the images, so a seed means the same everywhere.
 """
 
 import math
@@ -23,9 +23,9 @@ Draws = tuple[Tensor, ...]  # what chance decides for the images of a batch; whi
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return degraded images, float32 (n, c, h, w), as the network sees them in training, before they are normalised.
+    """Return augmented images, float32 (n, c, h, w), on the device of the input; normalisation comes after.
 
-    They are on the same device; the generator, on the CPU, is the only source of chance.
+    The generator, on the CPU, makes every random draw.
     """
     drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
@@ -44,7 +44,7 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
 
 
 def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
-    """Draw all that `augment` leaves to chance, for images of this shape, (n, c, h, w), on the processor."""
+    """Make the random draws of `augment` for images of this shape, (n, c, h, w), on the CPU."""
     n, _, height, width = shape
     match kind:
         case Augmentation.NONE:
@@ -64,7 +64,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
-    """Return square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of those that it touches."""
+    """Average square images (n, c, h, h) down to (n, c, side, side); a partly covered pixel counts whole."""
     if side == images.shape[3]:
         return images
     step = math.gcd(side, images.shape[3])
@@ -74,9 +74,9 @@ def shrink_images(images: Tensor, side: int) -> Tensor:
 
 
 def _means_of_four(images: Tensor, groups: int) -> Tensor:
-    """Return images (n, c, h, h) at h - `groups`, like `interpolate` bit for bit: it adds up in the same order.
+    """Shrink images (n, c, h, h) by `groups` pixels a side; bit for bit the result of torch's `interpolate`.
 
-    Here whole arrays are added, there one pixel after the other; the latter takes 2.6 times as long.
+    Adding whole arrays takes 1 / 2.6 of the time of `interpolate`, which adds pixel by pixel.
     """
     n, channels, full, _ = images.shape
     kept = full // groups - 1  # of each group of `kept` + 1 rows or columns
@@ -89,34 +89,36 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
 
 
 def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw normal noise, its standard deviation uniformly from [0, `NOISE`] for each image; it is not clipped.
+    """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`].
 
-    A network that never met noise does not recognise the noisy copies that SmoothGrad averages over.
+    Training with noise prepares a network for the noisy copies that SmoothGrad averages over.
     """
     strength = NOISE * torch.rand(shape[0], 1, 1, 1, generator=generator)
     return strength * torch.randn(shape, generator=generator)
 
 
 def flip_images(images: Tensor, mirrored: Tensor) -> Tensor:
-    """Mirror those images (n, c, h, w) left to right whose place in `mirrored`, bool (n,), is True."""
+    """Mirror images (n, c, h, w) left to right where `mirrored`, bool (n,), is True."""
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
 def draw_mirrored(n: int, generator: torch.Generator) -> Tensor:
-    """Draw which of n images are mirrored, each with probability 1/2: bool (n,)."""
+    """Draw which of n images are mirrored, each with probability 1/2, as bool (n,)."""
     return torch.rand(n, generator=generator) < 0.5
 
 
 def find_largest_shift(height: int) -> int:
-    """Return by how many pixels the recipes shift images of this height at most: 1/16 of it."""
+    """Return the largest shift in pixels for images of this height: height / 16."""
     return max(1, height // SHIFT)
 
 
 def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
-    """Return each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap.
+    """Shift each image (n, c, h, w) by its own whole number of pixels; the mirrored edge fills the gap.
 
-    `moves` are pixels down and to the right, int64 (2, n, 1), less than the height and the width. `mirrored`, bool
-    (n,), says which are mirrored left to right as well, in one pass: the same as `flip` of the outcome.
+    Args:
+        images: (n, c, h, w).
+        moves: Pixels down and to the right, int64 (2, n, 1), smaller than the height and the width.
+        mirrored: bool (n,), the images to mirror left to right in the same pass; equals a `flip` afterwards.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves
@@ -130,32 +132,32 @@ def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) 
 
 
 def draw_shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
-    """Draw by how many pixels n images are moved down and to the right, at most `most`: int64 (2, n, 1)."""
+    """Draw the pixels by which n images move down and to the right, up to `most`, as int64 (2, n, 1)."""
     return torch.randint(-most, most + 1, (2, n, 1), generator=generator)
 
 
 def _mirror(places: Tensor, size: int) -> Tensor:
-    """Return places along a side of this size, those beyond an end mirrored about the outermost place."""
+    """Reflect positions beyond either end of a side about the outermost pixel."""
     inside = places.abs()
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
 def crop_images(images: Tensor, parts: Tensor) -> Tensor:
-    """Stretch a part of each image (n, c, h, w), as `draw_crops` draws it, to the full size with bicubic interpolation.
+    """Stretch the drawn part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    Parts need not start at whole pixels. Bicubic interpolation can leave the range of the pixels by a little, which is
-    not cut off: neither do the paper's authors.
+    `draw_crops` draws the parts; they may start between pixels. Values may leave the pixel range slightly and are not
+    clipped, as in the authors' code.
     """
     grid = affine_grid(parts, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 
 def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
-    """Draw parts of n images as affine maps into them, float32 (n, 2, 3); `shape` is width / height.
+    """Draw parts of n images as affine maps, float32 (n, 2, 3); `shape` is width / height.
 
-    A map's diagonal has the part's size, (0, 1], its last column the centre, in [-1, 1], x before y.
-    The part covers a uniform share of the area, with a log-uniform aspect ratio, at a uniform place; a part that does
-    not fit is made narrower or lower, where torchvision draws again.
+    The diagonal of a map is the part's size, (0, 1]; its last column is the centre, in [-1, 1], x before y. The area is
+    uniform, the aspect ratio log-uniform, the position uniform. A part that does not fit is narrowed or lowered
+    (torchvision would draw again).
     """
     area, aspect, *place = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
@@ -167,14 +169,14 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
 
 
 def draw_other_corners(n: int, generator: torch.Generator) -> Tensor:
-    """Draw classes for the corners of n images, int64 (n, 4); -1 in the corner of the generator's seed."""
+    """Draw a class per corner of n images, int64 (n, 4); the corner of the generator's seed gets -1."""
     drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
     drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
     return drawn
 
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
-    """Stamp the pattern of a class into each corner of images (n, 3, h, w), in [0, 255]; none where it is -1."""
+    """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner as it is."""
     size = images.shape[3]
     stamped, patterns = (
         images.clone(),

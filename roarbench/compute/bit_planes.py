@@ -1,9 +1,8 @@
-"""Rankings as the few bits that the levels need.
+"""Rankings stored as the few bits that the levels need.
 
-At the paper's five levels it is enough to know in which of 6 bins of its image's ranking a feature lies: 3 bits instead
-of 32. `encode` writes them as bit-planes, `find_removed_bits` answers from them which features are gone at a level. The
-codes are a search tree over the bins' boundaries, so the middle level reads one plane, its neighbours two, the rest
-three.
+Five levels split an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode` writes the bin
+numbers as bit-planes; `find_removed_bits` reads from them which features are removed at a level. The bin codes form a
+search tree: the middle level reads one plane, its neighbours two, the others three.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from roarbench.errors import CallerError
 
 @dataclass(frozen=True)
 class Layout:
-    """Content of the bit-planes of a ranking."""
+    """Shape, unit and levels of a ranking that is stored as bit-planes."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     unit: Unit
@@ -30,29 +29,29 @@ class Layout:
 
     @cached_property
     def features(self) -> int:
-        """Return the number of features of one image (d)."""
+        """Return d, the number of features of one image."""
         return prod(self.unit.grid(self.shape))
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
-        """Return places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
+        """Return the ranks at which bins begin, in 1 … d - 1, ascending."""
         d = self.features
         counts = {count_removed(t, d) for t in self.levels}
         return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """Return the code of the bin that begins at each boundary; the first bin of all has code 0."""
+        """Return the bin code at each boundary; the first bin has code 0."""
         return _codes(len(self.boundaries), self.planes)
 
     @property
     def planes(self) -> int:
-        """Return the number of bit-planes of one image; at least one, so that no store has empty rows."""
+        """Return the number of bit-planes of one image, at least 1."""
         return max(1, len(self.boundaries).bit_length())
 
     @property
     def width(self) -> int:
-        """Return the bytes of one plane; the last bits are zero where d is no multiple of 8."""
+        """Return the bytes of one plane; unused last bits are zero."""
         return -(-self.features // 8)
 
 
@@ -60,21 +59,24 @@ Keys = NDArray[np.int32] | NDArray[np.int64]  # of features, (n, d); the largest
 
 
 def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
-    """Write the bin of every feature as bit-planes.
+    """Encode the bin of every feature as bit-planes.
 
-    Only the keys at the boundaries have to be found. NumPy sorts integers with vector instructions and partitions
-    about several of them without, so that all keys are in order in a third of the time.
+    A full sort beats a partition about several boundaries threefold, because NumPy vectorises sorting.
 
-    Keys are int64 (n, d), unique within a row, the largest most important. Planes are uint8 (n, planes, width): packed
-    bits, most significant first, the plane of the codes' highest bit first.
+    Args:
+        keys: int64 (n, d), unique within a row; the largest key belongs to the most important feature.
+        layout: The levels that can be read afterwards.
+
+    Returns:
+        uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
     """
     return encode_sorted(keys, np.sort(keys, axis=1), layout)
 
 
 def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Return what `encode` does, from keys of any kind and the same in ascending order.
+    """Encode keys whose sorted copy is known, as `encode` does.
 
-    No two equal keys may lie on both sides of a boundary: `find_cut_ties` says where they do.
+    Equal keys must not lie on both sides of a boundary; `find_cut_ties` finds the rows where they do.
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
     for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
@@ -85,29 +87,38 @@ def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8
 
 
 def find_cut_ties(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
-    """Return for each row of keys in ascending order whether two equal ones lie on both sides of a boundary."""
+    """Find the rows, sorted ascending, in which equal keys lie on both sides of a boundary."""
     lasts = np.array(_lasts(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
 
 
 def _lasts(layout: Layout) -> list[int]:
-    """Return the place in ascending order of the last feature before each boundary."""
+    """Return the position in ascending order of the last feature before each boundary."""
     return [layout.features - boundary for boundary in layout.boundaries]
 
 
 def find_flips(layout: Layout) -> list[list[int]]:
-    """Return the planes that flip at each boundary, the first and highest first: where neighbouring codes differ."""
+    """Return the planes that flip at each boundary, highest first."""
     return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
-    """Return which features are removed at level t, as packed bits, from planes uint8 (n, planes, width) of `encode`.
+    """Find the features removed at level t, as packed bits.
 
-    MoRF removes the round(t d) most important features, LeRF as many of the least important; only the planes that the
-    level needs are read. CallerError where they do not hold it.
+    MoRF removes the round(t d) most important features, LeRF the same number of the least important. Only the planes
+    that the level needs are read.
+
+    Args:
+        planes: uint8 (n, planes, width) of `encode`.
+        t: Removal fraction, one of the layout's levels, 0 or 1.
+        order: MoRF or LeRF.
+        layout: The layout that the planes were encoded with.
 
     Returns:
-        uint8 (n, width): most significant bit first, 1 where removed; bits beyond the last feature are 0.
+        uint8 (n, width): most significant bit first, 1 where removed; unused bits are 0.
+
+    Raises:
+        CallerError: The planes do not hold this level.
     """
     reading, d = _find_reading(t, order, layout), layout.features
     if reading is None:
@@ -123,7 +134,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
 
 
 def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
-    """Return the code of every feature's bin, uint8 (n, d), from `encode`'s planes; smaller is more important."""
+    """Decode the bin code of every feature, uint8 (n, d); a smaller code is more important."""
     codes = np.zeros((len(planes), layout.features), np.uint8)
     for plane in range(layout.planes):
         codes <<= 1
@@ -133,15 +144,15 @@ def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint
 
 @cache
 def _mark_existing(d: int) -> NDArray[np.uint8]:
-    """Return packed bits that are 1 for each of `d` features, 0 beyond the last one."""
+    """Return packed bits with 1 for each of d features and 0 in the unused bits."""
     return np.packbits(np.ones(d, bool))
 
 
 class _Reading(NamedTuple):
-    """Planes that say which features lie beyond a boundary: the lowest, and those above it with how they join it.
+    """Planes that separate the features beyond a boundary: the lowest plane, and the planes above with their operators.
 
-    A code is no less than the boundary's where it has the lowest bit of that one and all above it, or a higher bit that
-    the boundary's lacks; the planes after the lowest set bit decide nothing.
+    A code reaches the boundary's code if it has the lowest set bit and all higher set bits of that code, or a higher
+    bit that the code lacks. Planes below the lowest set bit decide nothing.
     """
 
     lowest: int
@@ -150,7 +161,7 @@ class _Reading(NamedTuple):
 
 @cache
 def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
-    """Return how a level is read; None where it removes all or nothing."""
+    """Find how a level is read from the planes; None where it removes all features or none."""
     count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
@@ -164,7 +175,7 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
 
 
 def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
-    """Assign ascending codes to `count` boundaries; the fewer low bits a code needs, the nearer it is to the middle."""
+    """Assign ascending codes to `count` boundaries; boundaries near the middle get codes with few low bits."""
     if count == 0:
         return ()
     middle = (count - 1 + upper) // 2  # of two, the one nearer to the middle of the whole ranking

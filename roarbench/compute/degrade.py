@@ -27,12 +27,12 @@ _ITERATIONS = 2000
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
-    """Replace the removed features by the fill, float32 (n, c, h, w), a new tensor; kept values and fill are exact.
+    """Replace removed features by the fill value, as a new float32 (n, c, h, w); kept values stay exact.
 
     Args:
         images: (n, c, h, w), values in [0, 255]; uint8 is fastest.
-        removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is replaced.
-        fill: float32 (c,), what replaces it, in [0, 255].
+        removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is removed.
+        fill: float32 (c,), the fill value of each channel, in [0, 255].
     """
     bits = removed.view(torch.uint8)
     # one of the two terms is 0, so the sum is exact; on a processor a tenth of the time of torch.where
@@ -50,21 +50,21 @@ def unpack_bits(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tens
 
 
 def _unpack(packed: Tensor, d: int) -> Tensor:
-    """Return the first `d` bits of each row, uint8 (n, d)."""
+    """Unpack the first d bits of each row, uint8 (n, d)."""
     if packed.is_cuda:
         return _unpack_by_shifts(packed, d)
     return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # a tenth of the time
 
 
 def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
-    """Return what `_unpack` does, by torch alone."""
+    """Unpack with torch operations alone, as `_unpack` does."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
 
 
 @dataclass(frozen=True)
 class DegradedImages:
-    """Images with the same features removed whenever they are read."""
+    """Images from which the same features are removed at every reading."""
 
     pixels: Tensor  # uint8 (n, c, h, w)
     removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing
@@ -81,7 +81,7 @@ class DegradedImages:
         return channels, height, width
 
     def batch(self, index: Tensor) -> Tensor:
-        """Return degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
+        """Return degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
         images = take_rows(self.pixels, index)
         if self.removed is None:
             return images.float()
@@ -90,7 +90,7 @@ class DegradedImages:
 
 @dataclass(frozen=True)
 class RemovedMaps:
-    """The removed bits alone, as images: what a network can tell from them, it can tell from degraded images too."""
+    """Removal masks as images: a network that classifies them shows how much of the class the masks reveal."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     removed: Tensor  # uint8 (n, ceil(d / 8)), packed
@@ -100,16 +100,16 @@ class RemovedMaps:
         return len(self.removed)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Return maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
+        """Return masks, float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
         removed = unpack_bits(take_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
 
 @dataclass(frozen=True)
 class RedrawnImages:
-    """Images whose removed features are drawn anew at every reading, as the code of Hooker et al. 2019 did for Random.
+    """Images with random features removed, drawn anew at every reading, as in the code of Hooker et al. 2019.
 
-    Over the epochs a network then sees every pixel, which flatters Random; `random-redrawn` shows by how much.
+    A network then sees every pixel over the epochs, which helps Random; control `random-redrawn` measures how much.
     """
 
     pixels: Tensor  # uint8 (n, c, h, w)
@@ -122,7 +122,7 @@ class RedrawnImages:
         return len(self.pixels)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
+        """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
         images = take_rows(self.pixels, index)
         count, channels, height, width = images.shape
         shape = channels, height, width
@@ -131,26 +131,26 @@ class RedrawnImages:
 
 
 def take_rows(data: Tensor, index: Tensor) -> Tensor:
-    """Return rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
+    """Return rows by index, on the data's device, 20 times as fast as `data[index]` for uint8."""
     return data.index_select(0, send_to_device(index, data.device))
 
 
 def replace_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace the removed features of images by any fill, float32 (n, c, h, w); arguments as for `fill_features`."""
+    """Replace removed features by any fill, as float32 (n, c, h, w); `fill_features` describes the arguments."""
     return degrade(images, removed, mean) if fill == "mean" else fill_features(images, removed, fill, mean, ids).float()
 
 
 def fill_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace the removed features of images by a fill other than the training mean.
+    """Replace removed features by a fill other than the training mean.
 
     Args:
-        images: uint8 (n, c, h, w); left as they are.
-        removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is replaced.
-        fill: Of `FILLS`, but for `mean`: `zero`, black; `blur`, the image after the Gaussian of the blurred twins;
-            `noise`, uniform numbers in 0 … 255; `linear`, the noisy linear interpolation of ROAD; `neighbours`, the
-            mean of those that are left next to it, and of those that were filled before it further inside.
-        mean: float32 (c,), the training mean, for channels of which nothing is left.
-        ids: int64 (n,), the images' numbers, which their chance belongs to.
+        images: uint8 (n, c, h, w), not changed.
+        removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is removed.
+        fill: One of `FILLS` except `mean`: `zero`, black; `blur`, the Gaussian blur of the image; `noise`, uniform
+            integers in 0 … 255; `linear`, ROAD's noisy linear interpolation; `neighbours`, the mean of adjacent kept
+            values and of values that were filled before, from the outside in.
+        mean: float32 (c,), the training mean, used for channels without kept features.
+        ids: int64 (n,), the images' numbers, which seed the noise.
 
     Returns:
         uint8 (n, c, h, w), a new tensor; kept values are exact.
@@ -177,14 +177,19 @@ def _linear(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
 
 
 def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
-    """Return each removed number as the weighted mean of its up to eight neighbours, removed ones among them.
+    """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
-    That is the linear system of ROAD (Rong et al., ICML 2022): a direct neighbour weighs 1/6, a diagonal one 1/12, and
-    beyond the border there are none. It is symmetric and positive definite where anything is left of a channel, so
-    conjugate gradients solve it for all images at once, without a matrix.
+    Direct neighbours weigh 1/6, diagonal ones 1/12. Removed neighbours are unknowns too, so this is a linear system; it
+    is symmetric and positive definite where a channel keeps any value, and conjugate gradients solve it for all images
+    at once.
 
-    Images are float32 (n, c, h, w), and so is the outcome, which says nothing where nothing is removed; `gone`, bool of
-    that shape, is True where a number is removed; `mean`, (c, h, w), serves channels of which nothing is left.
+    Args:
+        images: float32 (n, c, h, w).
+        gone: bool (n, c, h, w), True where removed.
+        mean: (c, h, w), used for channels without kept values.
+
+    Returns:
+        float32 (n, c, h, w); only its removed positions are meaningful.
     """
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~gone, gone))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
@@ -202,9 +207,9 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 def _solve(
     found: Tensor, given: Tensor, around: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - around) x = given on what is unknown by conjugate gradients, beginning at `found`.
+    """Solve (weights - around) x = given for the unknown positions by conjugate gradients, starting from `found`.
 
-    Each image stops by itself: its solution does not depend on the others, and they do not wait for it.
+    Each image stops on its own, so its solution does not depend on the other images of the batch.
     """
     solved, going = torch.empty_like(found), torch.arange(len(found), device=found.device)
     left = (given - weights * found + around(found)) * unknown
@@ -228,7 +233,7 @@ def _solve(
 
 
 def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
-    """Return a first guess at removed numbers, (n, 1, h, w): means of what is left in squares as small as have any."""
+    """Guess removed values, (n, 1, h, w), as the mean of the smallest square around them that keeps any value."""
     if max(given.shape[2:]) == 1:
         return given
     sums, counts = (F.avg_pool2d(values, 2, ceil_mode=True) for values in (given, known))

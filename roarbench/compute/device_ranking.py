@@ -22,18 +22,23 @@ _BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 class Ranked(NamedTuple):
-    """Bit-planes of a batch of maps, and how many features of each chance orders."""
+    """Bit-planes of a batch of maps, and each map's share of tied features."""
 
     planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
     tied: list[float]  # for each map the share of its features that have its commonest value; one feature's if none tie
 
 
 def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
-    """Rank a batch of maps, float (n, c, h, w) or (n, h, w): its bit-planes are those of `bit_planes.encode`.
+    """Rank a batch of maps and encode the ranking as bit-planes.
 
-    `ties` returns `ranking.tie_order` of the images, int32 (n, d), on the device of the maps; on a processor it is
-    called only where equal features lie on both sides of a level. RunError where the maps have another shape, or a
-    value that is not finite.
+    Args:
+        importance: float (n, c, h, w) or (n, h, w), finite.
+        ties: Returns the images' `tie_order`, int32 (n, d), on the maps' device. On a processor it is called only where
+            equal features lie on both sides of a level.
+        layout: Shape, unit and levels.
+
+    Raises:
+        RunError: A map has another shape or a value that is not finite.
     """
     if _is_on_gpu(importance, layout):
         flat = _features(importance, layout)
@@ -52,13 +57,13 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
 
 
 def compute_tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
-    """Return `Ranked.tied` from the features of each map in ascending order."""
+    """Compute `Ranked.tied` from the features of each map, sorted."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
     return [1 / d if row.all() else _longest_run(row) / d for row in new]
 
 
 def _longest_run(new: NDArray[np.bool_]) -> int:
-    """Return how many equal numbers stand together at most, from whether each number but the first differs."""
+    """Count the longest run of equal numbers; `new` is True where a number differs from the one before it."""
     return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
 
 
@@ -70,7 +75,7 @@ def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
 
 
 def _features(importance: Tensor, layout: Layout) -> Tensor:
-    """Return what `ranking.features` does of maps of the right shape, float32 (n, d)."""
+    """Flatten maps of the right shape to features, float32 (n, d), as `ranking.features` does."""
     if importance.ndim == 3:
         channels = layout.shape[0] if layout.unit is Unit.SCALAR else 1
         importance = importance[:, None].expand(-1, channels, -1, -1)
@@ -83,14 +88,14 @@ def _features(importance: Tensor, layout: Layout) -> Tensor:
 
 
 def _keys(importance: Tensor, ties: Tensor) -> Tensor:
-    """Return what `ranking.sort_keys` does, int64 (n, d)."""
+    """Make sort keys, int64 (n, d), as `ranking.sort_keys` does."""
     bits = (importance + 0.0).view(torch.int32)  # -0.0 and 0.0 are equal and must tie
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (ordered.long() << 32) | ties
 
 
 def _planes(keys: Tensor, layout: Layout) -> Tensor:
-    """Return what `bit_planes.encode` does, on the device of the keys."""
+    """Encode keys on their own device, as `bit_planes.encode` does."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.boundaries, find_flips(layout), strict=True):
@@ -101,7 +106,7 @@ def _planes(keys: Tensor, layout: Layout) -> Tensor:
 
 
 def _pack(bits: Tensor, width: int) -> Tensor:
-    """Return bool (n, d) as uint8 (n, width), the first bit the most significant one, zeros behind the last."""
+    """Pack bool (n, d) into uint8 (n, width), most significant bit first, zeros in the unused bits."""
     filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
     values = torch.tensor(_BITS, dtype=torch.uint8).to(bits.device)
     return (filled.view(len(bits), width, 8) * values).sum(2, dtype=torch.uint8)

@@ -20,7 +20,7 @@ TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer, whi
 
 
 def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Make a network, as `build` describes it; its weights come from the global generator.
+    """Make a network for `build`; its weights come from the global generator.
 
     Raises:
         UnknownName: There is no network of that name.
@@ -54,7 +54,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
 
 
 def find_library(name: str) -> Any:
-    """Return timm for a network of timm, None for any other; CallerError where it is not installed."""
+    """Return timm for one of its networks, None for others; CallerError where it is not installed."""
     if not name.startswith(_TIMM):
         return None
     try:
@@ -76,7 +76,7 @@ def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Modul
 
 
 def _make_of_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Run a file and call its function; whoever names the file trusts it."""
+    """Run a file and call its function; naming a file means trusting it."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
@@ -110,7 +110,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
 
 
 def _check_weights(made: nn.Module, maker: str) -> None:
-    """Refuse weights that are not of the processor, or not in float32, as all networks here are trained."""
+    """Refuse weights outside of the CPU, or not in float32, the dtype of all training here."""
     for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
         if weight.device.type != "cpu":
             seen = f"{maker} returned a network on the device {weight.device}"
@@ -121,12 +121,12 @@ def _check_weights(made: nn.Module, maker: str) -> None:
 
 
 def read_logits(output: Any) -> Any:
-    """Return the logits of an output: `output.logits`, as Hugging Face's classifiers have it, or the output itself."""
+    """Return `output.logits`, as Hugging Face's classifiers have it, or the output itself."""
     return getattr(output, "logits", output)
 
 
 def return_logits(model: nn.Module) -> None:
-    """Make a network return its logits from now on, in place; names of its weights stay."""
+    """Make a network return its logits from now on, in place; the names of its weights stay."""
     if not isinstance(model, torch.jit.ScriptModule):  # it takes no hooks, and its outputs are tensors
         model.register_forward_hook(_take_logits)
 
@@ -136,7 +136,7 @@ def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
 
 
 class LogitsAlone(nn.Module):
-    """A network whose output has `logits`, as one that returns them."""
+    """Wraps a network whose output has `logits`, and returns these."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -149,9 +149,9 @@ class LogitsAlone(nn.Module):
 
 @torch.no_grad()
 def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network that returns logits, in place of one whose output has `logits`; else the same.
+    """Wrap a network whose output has `logits` so that it returns these; return others unchanged.
 
-    The network is in eval mode and left as it is; images that it takes are (n, c, h, w).
+    The network is in eval mode and not changed; `images`, (n, c, h, w), is an input that it takes.
     """
     try:
         output = model(images.clone())
@@ -162,13 +162,14 @@ def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
 
 @torch.no_grad()
 def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network with two logits, -z / 2 and z / 2, in place of one that gives a single logit z; else the same.
+    """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return others unchanged.
 
-    Their softmax is the sigmoid of z, and each class has a gradient; of the logits 0 and z the first would have none.
+    Their softmax is the sigmoid of z, and each class has a gradient; with logits 0 and z the first class would have
+    none.
 
     Args:
-        model: In eval mode; it is left as it is.
-        images: Two or more that it takes, (n, c, h, w).
+        model: In eval mode; not changed.
+        images: Two or more inputs, (n, c, h, w).
     """
     try:
         output = model(images.clone())

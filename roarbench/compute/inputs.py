@@ -30,20 +30,20 @@ MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations by which p
 
 
 class Inputs(Protocol):
-    """Inputs that a network is trained and tested on: degraded images or removal masks."""
+    """Inputs for training and testing: degraded images or removal masks."""
 
     def __len__(self) -> int:
         """Count the inputs."""
 
     def batch(self, index: Tensor) -> Tensor:
-        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the pixel range [0, 255], or masks of 0 and 1."""
 
 
 class Batches:
-    """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
+    """Indices of successive batches: shuffled passes, concatenated and cut into full batches.
 
-    So every batch is full, and after k passes each of n images was used k times, give or take the batch at the seam.
-    The generator shuffles, and is asked only when the images drawn before do not fill a batch.
+    After k passes each image was used k times, except for the batch across the seam. The generator is asked only when
+    the images drawn so far do not fill a batch.
     """
 
     def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
@@ -58,22 +58,22 @@ class Batches:
         return index
 
     def coming(self) -> Iterator[Tensor]:
-        """Return those after it, as far as they are drawn already."""
+        """Yield the batches after the next, as far as they are drawn."""
         full = len(self.waiting) // self._batch * self._batch
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
 
 class Normalisation(NamedTuple):
-    """Mean and standard deviation that inputs are normalised with, of each channel, in the range of the inputs."""
+    """Mean and standard deviation of each channel, in the range of the inputs."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     @classmethod
     def of(cls, images: ImageData) -> Self:
-        """Return what images are normalised with for all networks that are trained here, and for controls.
+        """Return the normalisation of networks trained here and of controls.
 
-        It is what their record says, or else mean and standard deviation of the training images.
+        The data set's record decides; otherwise mean and standard deviation of the training images.
         """
         record = images.record
         return cls(record.mean or images.mean, record.std or images.std)
@@ -85,12 +85,12 @@ class Normalisation(NamedTuple):
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
-    """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
+    """Normalise images (n, c, h, w) per channel, channels last in memory."""
     return scale_images(images, send_normalisation(norm, images.device))
 
 
 class DeviceNormalisation(NamedTuple):
-    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
+    """A normalisation on a device, float32 (c, 1, 1) each, sent there once."""
 
     mean: Tensor
     std: Tensor
@@ -102,12 +102,12 @@ def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNorma
 
 
 def scale_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
-    """Return what `normalise` does, by a normalisation that is on the device of the images."""
+    """Normalise images by a normalisation on their device."""
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
 
 def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
-    """Return whether all inputs are the same at every reading, and few enough to be held."""
+    """Return whether the inputs are the same at every reading and fit into memory."""
     return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= MOST
 
 
@@ -125,11 +125,11 @@ class Held:
 
     @property
     def full(self) -> int:
-        """Return the size that the inputs have by themselves."""
+        """Return the original size of the inputs."""
         return self._inputs.shape[2]
 
     def at(self, size: int) -> Tensor:
-        """Return what was made of all inputs at a size."""
+        """Return all prepared inputs at a size."""
         if self._size != size:
             self._made = torch.empty(0)  # its room, before the next one takes its own
             self._size, self._made = size, self._all(size)
@@ -146,9 +146,9 @@ class Held:
 
 
 def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
-    """Return images (n, c, h, w) as `move_images` takes them: (n, h + 2 m, w + 2 m, c), with mirrored edges.
+    """Pad images (n, c, h, w) with mirrored edges to (n, h + 2 m, w + 2 m, c), the input of `move_images`.
 
-    m is how far the augmentation shifts them, 0 if it does not.
+    m is the largest shift of the augmentation, 0 if it does not shift.
     """
     most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
     edged = pad(images, (most,) * 4, mode="reflect") if most else images
@@ -156,10 +156,17 @@ def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
 
 
 def move_images(images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return images by index, int64 (b,), as `augment` leaves them, from the same draws.
+    """Return augmented images by index, int64 (b,), from the draws that `augment` would make.
 
-    Images are as `pad_for_moves` returns them, on the processor; `size` is their side without the mirrored edges,
-    `kind` one of `MOVING`. The outcome is (b, c, size, size), of the same type, channels last in memory.
+    Args:
+        images: Output of `pad_for_moves`, on the CPU.
+        index: int64 (b,).
+        size: Side of an image without the padding.
+        kind: One of `MOVING`.
+        generator: Makes every random draw.
+
+    Returns:
+        (b, c, size, size), of the same dtype, channels last.
     """
     n, most = len(index), (images.shape[1] - size) // 2
     drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)

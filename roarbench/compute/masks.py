@@ -35,10 +35,16 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
 
 
 def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
+    """Assign each feature to a stratum: quantile bins of the first number, split by bins of the next, and so on.
 
-    Equal features share a stratum, so some strata may be larger than others, or empty. Numbers are uint8 (n, d) each,
-    each in so many bins; strata are (n, d), in [0, bins ** len(numbers)), of the smallest dtype that has room.
+    Equal features share a stratum, so strata differ in size and may be empty.
+
+    Args:
+        numbers: uint8 (n, d) each.
+        bins: Bins for each number.
+
+    Returns:
+        (n, d), in [0, bins ** len(numbers)), of the smallest dtype that suffices.
     """
     found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
     for depth, number in enumerate(numbers):
@@ -59,17 +65,16 @@ def match_removed(
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
-    """Remove in each stratum as many features as the own mask does, those that another map ranks first: bool (n, d).
+    """Remove in each stratum as many features as the own mask does, chosen by another image's ranking: bool (n, d).
 
-    With an image's own map in the other's place it is the own mask, where places tell removed features from kept ones.
+    If the other image is the image itself, the result is its own mask.
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
-        places: unsigned (n, d), the bin of another image's ranking that holds each feature, such as
-            `bit_planes.bin_codes` has it; 0 is most important.
+        places: unsigned (n, d), each feature's bin in the other image's ranking; 0 is most important.
         found: (n, d), of `strata`.
-        order: MoRF removes the first places, LeRF the last.
-        ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
+        order: MoRF removes the first bins, LeRF the last.
+        ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers go first.
     """
     shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
     turned = places if order is Order.MORF else shape[1] - 1 - places
@@ -80,9 +85,9 @@ def match_removed(
 def _match_one(
     mask: NDArray[np.bool_], cells: NDArray[np.unsignedinteger[Any]], ties: NDArray[np.integer], shape: tuple[int, int]
 ) -> NDArray[np.bool_]:
-    """Return what goes of an image, (d,); a cell is a bin of the other ranking within a stratum.
+    """Return the matched mask of one image, (d,); a cell is a bin of the other ranking within a stratum.
 
-    Cells before the one where a stratum has lost enough go whole, so that the features of that one alone are sorted.
+    Whole cells go until a stratum has lost enough; only the features of the last cell are sorted.
     """
     counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
     held, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
@@ -99,9 +104,9 @@ def _match_one(
 
 
 def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
-    """Return the place of each feature among equals as `matched` takes it, uint32 (n, d).
+    """Draw the order of equally ranked features for matched masks, uint32 (n, d).
 
-    One order by chance for all images, by their number in the split, which begins at another feature in each.
+    All images share one random order, rotated by the image's number in the split.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
     places = np.empty(d, np.uint32)
@@ -112,16 +117,20 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
 
 
 def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
-    """Return the mean number of removed neighbours of a removed feature, divided by that of Random's features.
+    """Compute the mean number of removed neighbours of a removed feature, relative to random masks.
 
-    Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
-    removed by chance, each neighbour of a removed one is removed with probability (k - 1) / (d - 1); borders, where
-    features have fewer neighbours, are thereby counted in. 1 is as scattered as Random, more is smoother; the ceiling
-    is about 1 / t, so values compare at one level only. None where fewer than two features are removed or none has a
-    neighbour in the unit's grid.
+    Neighbours are the up to four features above, below, left and right, in the same channel. With k of d features
+    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1); this accounts for
+    borders. 1 means as scattered as Random, more means smoother, and the ceiling is about 1 / t, so only values at one
+    level compare.
 
-    `removed`, uint8 (n, ceil(d / 8)), is packed as `bit_planes.removed_bits` does, with equally many in each image;
-    `shape` is (c, h, w).
+    Args:
+        removed: uint8 (n, ceil(d / 8)), packed as `find_removed_bits` does, equally many in each image.
+        shape: Channels, height and width of an image.
+        unit: Scalar or pixel.
+
+    Returns:
+        None where fewer than two features are removed or no feature has a neighbour.
     """
     channels, height, width = unit.grid(shape)
     d = channels * height * width
@@ -134,7 +143,7 @@ def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], 
 
 
 def _count_removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
-    """Count neighbouring pairs of which both are removed, over all images."""
+    """Count pairs of adjacent features that are both removed, over all images."""
     total = 0
     for start in range(0, len(removed), _CHUNK):
         bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=int(np.prod(shape))).view(bool)

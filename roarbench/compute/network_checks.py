@@ -1,4 +1,4 @@
-"""Checks of a network before anything is computed with it: an image's logits depend on that image alone."""
+"""Check a network before use: an image's logits must depend on that image alone."""
 
 from typing import Any
 
@@ -16,19 +16,19 @@ _NETWORK = "the network"
 
 @torch.no_grad()
 def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
-    """Run a network a few times on some images and refuse it where its maps and scores would mean nothing.
+    """Run a network a few times on some images, and refuse networks whose maps and scores would be meaningless.
 
     Args:
-        model: In eval mode; it is left as it is.
-        images: Float (n, c, h, w), normalised, a handful: each is also shown alone.
-        name: What messages call the network.
+        model: In eval mode; not changed.
+        images: A few normalised images, float (n, c, h, w); the network gets them as a batch and one by one.
+        name: The network's name in messages.
 
     Returns:
-        Warnings, one line each: its logits are probabilities, or logarithms of such.
+        One-line warnings, for example that the network seems to return probabilities instead of logits.
 
     Raises:
-        CallerError: It does not take the images or returns no finite logits (n, classes), changes the images, gives
-            other logits at a second call, or other logits for an image alone than for the same image in the batch.
+        CallerError: It does not take the images, returns no finite logits (n, classes), changes the images, or gives
+            different logits at a second call or for an image alone.
     """
     given = images.clone()
     logits = find_logits(model, given, name)
@@ -51,16 +51,16 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
 
 @torch.no_grad()
 def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
-    """Refuse a network whose state dict does not fix its logits: another copy with that state dict gives other ones.
+    """Refuse a network whose state dict does not determine its logits.
 
     Args:
-        model: In eval mode; it is left as it is.
-        rebuilt: Another copy of it, with other random weights, in eval mode; it gets the state dict of `model`.
+        model: In eval mode; not changed.
+        rebuilt: Another instance with other random weights, in eval mode; it receives the state dict of `model`.
         images: Float (n, c, h, w), normalised.
-        name: What messages call the network.
+        name: The network's name in messages.
 
     Raises:
-        CallerError: Their logits differ.
+        CallerError: The logits differ.
     """
     rebuilt.load_state_dict(model.state_dict())
     if _equal(find_logits(model, images.clone(), name), find_logits(rebuilt, images.clone(), name)):
@@ -71,7 +71,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
 
 
 def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
-    """Return the logits (n, classes) of some images; CallerError where the network fails or returns anything else."""
+    """Return the logits (n, classes) of some images; CallerError where the network fails or returns something else."""
     shape = " x ".join(map(str, images.shape))
     try:
         with forbid_exit():
@@ -94,7 +94,7 @@ def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tenso
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    """Say whether logits are equal up to rounding: 2e-6 of the largest in torchvision's networks in float32."""
+    """Return whether logits are equal up to rounding: 2e-6 of the largest in torchvision's networks in float32."""
     if one.shape != other.shape:
         return False
     eps = max(torch.finfo(dtype).eps for dtype in (one.dtype, torch.float32))  # logits may be wider than the network
@@ -115,7 +115,7 @@ def _warnings(logits: Tensor, name: str) -> list[str]:
 
 
 def _outside(model: nn.Module) -> list[str]:
-    """Return the names of tensors that a network holds outside its state dict."""
+    """Return the names of a network's tensors outside of its state dict."""
     kept = model.state_dict().keys()
     names = []
     for path, module in model.named_modules():

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class NetworkRecord(NamedTuple):
-    """One network."""
+    """A network of the table."""
 
     maker: str  # file of this folder and function that makes it of (classes, channels, size)
     drawn: bool = False  # its weights are those that torch's or torchvision's code draws

@@ -56,17 +56,17 @@ def build_network(
 ) -> nn.Module:
     """Build a network with random weights, in training mode, on the CPU.
 
-    In the residual networks convolutions are Kaiming-normal by fan-out (He et al. 2015), the linear layer N(0, 0.01)
-    with zero bias, the last batch-norm gamma of each block 0, momentum 0.1 and eps 1e-5 (docs/protocol.md, section 5).
-    Others have the weights that their own code draws.
+    Residual networks have Kaiming-normal convolutions by fan-out (He et al. 2015), a linear layer N(0, 0.01) with zero
+    bias, gamma 0 in the last batch norm of each block, momentum 0.1 and eps 1e-5 (docs/protocol.md, section 5). Other
+    networks draw the weights of their own code.
 
     Args:
-        name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or what a network of `source` is called.
+        name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or the name of a network from `source`.
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: The only source of chance.
-        source: The Python file that makes it; empty for others.
+        generator: Makes every random draw.
+        source: The Python file of the network; empty for others.
 
     Raises:
         UnknownName: There is no network of that name.
@@ -143,7 +143,7 @@ def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
 
 
 class SmallResNet(nn.Module):
-    """A first convolution, blocks of given widths and strides, the mean over positions, a linear layer."""
+    """A first convolution, blocks of given widths and strides, the mean over positions, and a linear layer."""
 
     def __init__(self, stem: nn.Conv2d, classes: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class SmallResNet(nn.Module):
 
 
 def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
-    """Build a network of two hidden layers of 64 ReLUs on all numbers of an image, in torch's own random weights."""
+    """Build two hidden layers of 64 ReLUs, with torch's default initialisation."""
     width = 64
     return nn.Sequential(
         nn.Flatten(),
@@ -203,7 +203,7 @@ class NetworkCost(NamedTuple):
 
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network; convolutions, linear layers and attention are what counts, the rest is below 1 %."""
+    """Count a network's cost; convolutions, linear layers and attention count, all else is below 1 %."""
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
     image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation
     with _Counted() as counted:  # type: ignore[no-untyped-call]
@@ -213,10 +213,10 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
 
 
 class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Count every operation, whatever module, function or script it is part of, by torch's own formulas.
+    """A dispatch mode that counts every operation by torch's formulas, in any module, function or script.
 
-    torch's `FlopCounterMode` counts the same, but imports its compiler first, for seconds, and knows no attention of a
-    processor.
+    torch's `FlopCounterMode` counts the same, but imports the compiler first, for seconds, and lacks attention on a
+    CPU.
     """
 
     flops = activations = 0

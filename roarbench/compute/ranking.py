@@ -1,4 +1,4 @@
-"""From importance maps to rankings: every feature's importance, and what decides between equal ones."""
+"""From importance maps to rankings: the importance of every feature, and the order of ties."""
 
 from decimal import Decimal
 from functools import cache
@@ -54,14 +54,14 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
     """Draw a random order of each image's features that decides between equal importances.
 
-    Guided backprop has long runs of exact zeros; any fixed order, such as the raster's, would tell the network where
-    they lie. The order depends on the image alone and is the same for every estimator. It is made from raw draws,
-    whose stream NumPy guarantees, not from `permutation`, which may change between releases.
+    Guided backprop has long runs of exact zeros; a fixed order, such as row by row, would reveal their positions to the
+    network. The order depends on the image alone and is the same for every estimator. It uses raw draws, whose stream
+    NumPy guarantees across releases, unlike `permutation`.
 
     Args:
-        ids: Number of each image, unique in the data set; (n,), 0 or above.
+        ids: Number of each image, unique in the data set; (n,), at least 0.
         d: Features of one image.
-        seed: Another seed, another order.
+        seed: Another seed gives another order.
 
     Returns:
         int32 (n, d), permutations of 0 … d - 1; of equal features the one with the larger number is more important.
@@ -74,35 +74,39 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
 
 
 def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return integers, unique within an image, that sort like its importances, equal ones like the tie order.
+    """Make integer sort keys, unique within an image, that order features by importance and break ties by `ties`.
 
-    The upper 32 bits are those of `sort_bits`; the lower 32 bits are the place in the tie order. Importance is float32
-    (n, d), finite; `ties`, int32 (n, d), has a permutation in every row; of the keys, int64 (n, d), the largest is the
-    most important feature's.
+    The upper 32 bits come from `sort_bits`, the lower 32 bits from the tie order.
+
+    Args:
+        importance: float32 (n, d), finite.
+        ties: int32 (n, d), a permutation in every row.
+
+    Returns:
+        int64 (n, d); the largest key belongs to the most important feature.
     """
     return (sort_bits(importance).astype(np.int64) << 32) | ties
 
 
 def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Return integers that sort like importances, finite, and are equal where these are.
+    """Convert finite importances to integers with the same order and the same ties.
 
-    They are the float's own bits, turned so that they sort as integers: negative floats sort backwards.
+    These are the float's own bits, with those of negative floats inverted, as they sort backwards.
     """
     bits = (importance + np.float32(0)).view(np.int32)  # + 0: -0.0 and 0.0 are equal and must tie
     return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return feature indices of each image, int64 (n, d), most important first; arguments are those of `sort_keys`."""
+    """Rank the features of each image, int64 (n, d) indices, most important first; see `sort_keys`."""
     return np.argsort(sort_keys(importance, ties), axis=1)[:, ::-1]
 
 
 @cache
 def count_removed(t: float, d: int) -> int:
-    """Return how many of `d` features are removed at level `t`: round(t d), a half to the even number.
+    """Count the features removed at level t: round(t d), half to even.
 
-    The product is that of the decimal which was written: in floats 0.575 * 100 falls below 57.5 and would lose one.
-    ValueError where `t` is outside [0, 1].
+    The product is decimal, because in floats 0.575 * 100 is below 57.5. ValueError where t is outside [0, 1].
     """
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")

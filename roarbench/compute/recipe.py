@@ -1,4 +1,4 @@
-"""How a network is trained: a recipe, its learning rate and its image size. Nothing here imports torch."""
+"""Training recipes: learning rate and image size. Nothing here imports torch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,14 +7,14 @@ from roarbench.enums import Precision
 
 
 class Decay(StrEnum):
-    """Course of the learning rate after the warm-up."""
+    """Schedule of the learning rate after the warm-up."""
 
     STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
     LINEAR = "linear"  # in a straight line to 0 at the end
 
 
 class Augmentation(StrEnum):
-    """Change of a degraded training image before it is normalised."""
+    """Augmentation of a degraded training image before normalisation."""
 
     NONE = "none"
     FLIP = "flip"  # mirrored left to right, every second time
@@ -26,7 +26,7 @@ class Augmentation(StrEnum):
 
 
 class Optimiser(StrEnum):
-    """Rule by which a step follows from the gradients."""
+    """The optimiser."""
 
     SGD = "sgd"  # with Nesterov momentum
     ADAMW = "adamw"  # Loshchilov & Hutter 2019, betas `momentum` and 0.999: transformers do not learn without it
@@ -37,7 +37,7 @@ DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), late
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that fixes a training, beside the network, the data and the seed."""
+    """Everything that determines a training, apart from network, data and seed."""
 
     name: str
     version: int  # counts up with every change of what is computed
@@ -67,17 +67,17 @@ class Recipe:
 
     @property
     def area(self) -> float:
-        """Return the mean share of a full image's pixels that a training image has."""
+        """Return the mean number of pixels of a training image, relative to the full size."""
         return sum(side**2 for side in self.sides) / len(self.sides)
 
     @property
     def title(self) -> str:
-        """Return `name@version`, as suites and runs name it, with what was changed: `quick@2(epochs=6)`."""
+        """Return `name@version` with changed settings: `quick@2(epochs=6)`."""
         return f"{self.name}@{self.version}{self.changes}"
 
 
 def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """Return the learning rate of a step, counted from 0; an epoch need not be a whole number of steps."""
+    """Return the learning rate of a step, counted from 0; an epoch may be a fraction of steps."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
         return recipe.peak * epoch / recipe.warmup
@@ -87,5 +87,5 @@ def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> 
 
 
 def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Return the side, in pixels, of the training images of a step, counted from 0, where it is `full` at full size."""
+    """Return the side of the training images of a step, counted from 0, in pixels; `full` is the full size."""
     return round(full * recipe.sides[step * len(recipe.sides) // steps])

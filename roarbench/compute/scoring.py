@@ -1,4 +1,4 @@
-"""The logits of trained networks: nothing follows degrade but normalise."""
+"""Logits of trained networks on normalised inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -16,31 +16,30 @@ _READ = 32  # inputs that are made at once for a test on a processor
 def count_scored_at_once(size: int) -> int:
     """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
 
-    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
+    The size alone fixes it, because logits may depend on the batch size (see `predict`). A batch is always full: a few
     photographs should not wait for 128, while 32 keep a GPU busy.
     """
     return 128 if size <= 64 else 32
 
 
 class Scored(NamedTuple):
-    """A network that is scored, and what its inputs are normalised with."""
+    """A network and the normalisation of its inputs."""
 
     model: nn.Module
     norm: Normalisation
 
 
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
-    """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+    """Compute the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
-    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
-    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
-    batch size: `count_scored_at_once` says which.
+    The computation is float32 without autocast and TF32 on every device. Copies of the last input fill the last batch,
+    because the rounding of a convolution depends on the batch size of `count_scored_at_once`.
     """
     return predict_each([Scored(model, norm)], inputs, batch)[0]
 
 
 def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
-    """Return the logits of each of several networks on one device, as `predict` does; inputs are made once for all."""
+    """Compute the logits of several networks on one device; each batch of inputs is made once for all of them."""
     device = find_device(networks[0].model)
     for network in networks:
         network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
@@ -58,9 +57,9 @@ def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list
 def _normalise_batches(
     inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
 ) -> Iterator[dict[Normalisation, Tensor]]:
-    """Yield batch after batch of inputs as the networks take them, on the device, by each normalisation.
+    """Yield batches of inputs on the device, normalised once for each distinct normalisation.
 
-    On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
+    A processor works in parts that fit its cache; the numbers are the same (docs/performance.md).
     """
     if device.type == "cpu" and isinstance(inputs, Fixed):
         for index in indices:

@@ -30,14 +30,14 @@ READERS = 16  # threads; one part is read by all of them, because a disk answers
 
 
 class StreamedImages:
-    """Images with the same features removed whenever they are read; neither pixels nor bits are held.
+    """Images from which the same features are removed at every reading; neither pixels nor masks are in memory.
 
     Args:
         pixels: uint8 (n, c, h, w), memory-mapped.
-        removed: Packed removed bits uint8 (n, ceil(d / 8)), memory-mapped; None removes nothing.
-        fill: float32 (c,), what replaces a removed feature, in [0, 255].
-        unit: What one feature is.
-        device: Where the degraded images are made.
+        removed: Packed removal masks, uint8 (n, ceil(d / 8)), memory-mapped; None removes nothing.
+        fill: float32 (c,), the fill value, in [0, 255].
+        unit: Scalar or pixel.
+        device: The device on which images are degraded.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StreamedImages:
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
         """Yield the degraded images of each part, float32 (b, c, h, w) in [0, 255] on the device, for int64 (b,).
 
-        The next `AHEAD` parts are read meanwhile.
+        Threads read the next `AHEAD` parts meanwhile.
         """
         begun: deque[_Part] = deque()
         for index in parts:
@@ -73,7 +73,7 @@ class StreamedImages:
         return self._finish(self._begin(index))
 
     def _begin(self, index: Tensor) -> "_Part":
-        """Let the threads read the pixels and removed bits of some images."""
+        """Start reading the pixels and removal masks of some images."""
         part, slices = _Part(), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
@@ -96,7 +96,7 @@ class StreamedImages:
 
 
 class _Part:
-    """Rows of the files that are being read."""
+    """Rows of the files that threads are reading."""
 
     def __init__(self) -> None:
         self.read: list[Tensor] = []
@@ -104,7 +104,7 @@ class _Part:
 
 
 def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
-    """Copy rows of a memory-mapped array; the disk is asked for all of them before the first is waited for."""
+    """Copy rows of a memory-mapped array; all reads are requested from the disk before the first is awaited."""
     if (mapped := _find_mapping(source)) is not None:
         length = source[0].nbytes
         for row in rows.tolist():
@@ -114,14 +114,14 @@ def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np
 
 
 def _find_mapping(array: Any) -> mmap.mmap | None:
-    """Return the map that an array is a view of from its first byte on; None for an array in memory."""
+    """Find the memory map that an array views from its first byte; None for an array in memory."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base
     return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None
 
 
 class StreamedMask(NamedTuple):
-    """Features removed at level t, by bit-planes uint8 (n, planes, width), memory-mapped."""
+    """Removal masks of one ranking at one level, from memory-mapped bit-planes uint8 (n, planes, width)."""
 
     planes: NDArray[np.uint8]
     layout: Layout
@@ -131,7 +131,7 @@ class StreamedMask(NamedTuple):
 
 @dataclass(frozen=True)
 class ExchangedImages:
-    """Images that each carry the removal mask of another one, by a cut that is drawn for it, all with equal chance."""
+    """Images that each carry another image's removal mask, by a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
     # what may be removed, each with the rankings of all n images, or of all lenders; all of the same unit
@@ -147,7 +147,7 @@ class ExchangedImages:
         return len(self.pixels)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
+        """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
         others, cuts = self._draw(index)
         packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
         for number in np.unique(cuts):
@@ -160,7 +160,7 @@ class ExchangedImages:
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each image another one, any with equal chance and never itself, and the number of a cut."""
+        """Draw for each image another image, uniformly and never itself, and the index of a mask set."""
         if self.lent:
             others = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
         else:

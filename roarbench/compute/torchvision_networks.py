@@ -40,7 +40,7 @@ resnet = _import("torchvision.models.resnet")
 
 
 def find_weights(network: str, weights: str) -> Any:
-    """Return weights of a network, as torchvision calls both; UnknownName where there are none."""
+    """Look up weights of a network by torchvision's names; UnknownName where there are none."""
     models = import_torchvision_models()
     try:
         known = models.get_model_weights(network)
@@ -52,7 +52,7 @@ def find_weights(network: str, weights: str) -> Any:
 
 
 def import_torchvision_models() -> ModuleType:
-    """Return torchvision's package of classification networks, which takes longer to import than `resnet` alone."""
+    """Import torchvision's package of classification networks, which is slower than importing `resnet` alone."""
     return _import("torchvision.models")
 
 
@@ -92,10 +92,10 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
 
 
 def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
-    """Build a ResNet of torchvision, its stem adapted to the size of the images.
+    """Build a ResNet of torchvision, with a stem for the image size.
 
-    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without the max-pooling. Up to
-    32: a 3x3 stem with stride 1, no max-pooling. So the last feature map has 3 to 7 positions a side up to 224 pixels.
+    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without max-pooling. Up to 32: a
+    3x3 stem with stride 1, without max-pooling. The last feature map then has 3 to 7 positions a side up to 224 pixels.
     """
     model: nn.Module = resnet.ResNet(block, list(layers), num_classes=classes, zero_init_residual=True)
     kernel, stride = (3, 1) if size <= 32 else (7, 2)
@@ -120,10 +120,7 @@ def resnet50(classes: int, channels: int, size: int) -> nn.Module:
 def small_vit(classes: int, channels: int, size: int) -> nn.Module:
     """Build a vision transformer (Dosovitskiy et al. 2021) of 4 layers and 64 numbers a token, on 8 x 8 patches.
 
-    On as many as 4 x 4 where no larger number divides the size.
-
-    Raises:
-        CallerError: The size has no divisor from 4 to 8.
+    Patches are smaller, down to 4 x 4, where 8 does not divide the size; CallerError without a divisor from 4 to 8.
     """
     side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
     if side < _SIDE // 2:

@@ -1,7 +1,7 @@
-"""Training by a frozen recipe.
+"""Train a network by a frozen recipe.
 
-The order of operations is the protocol's: test-time crop and degrade (both done by `Inputs`), then augment, then
-normalise. The last epoch counts; no test image is seen.
+The protocol fixes the order: crop and degrade (both by `Inputs`), augment, normalise. The weights after the last epoch
+count; no test image is used.
 """
 
 import math
@@ -53,13 +53,13 @@ _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits fo
 
 
 class Checkpoint(Protocol):
-    """Place where an unfinished training is kept."""
+    """Storage for the state of an unfinished training."""
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was saved last, tensors on the CPU; None if nothing was."""
+        """Return the last saved state, tensors on the CPU; None if there is none."""
 
     def save(self, state: dict[str, Any]) -> None:
-        """Keep this in its place: tensors and numbers, in lists and dictionaries."""
+        """Save a state: tensors and numbers, in lists and dictionaries."""
 
 
 def fit(
@@ -71,17 +71,16 @@ def fit(
     seed: int,
     checkpoint: Checkpoint | None = None,
 ) -> float:
-    """Train a network; its weights change in place, and it is left in training mode. Return the last epoch's mean loss.
+    """Train a network in place, leave it in training mode, and return the mean loss of the last epoch, in nats.
 
-    The same seed gives the same weights bit for bit on the same processor with the same number of threads, whether or
-    not the training was cut off and went on from a checkpoint; on a GPU, whose sums have no fixed order, to rounding.
-    The network stays on its device, in the memory format channels-last. Labels are int64 (n,); the loss is in nats. A
-    checkpoint is kept every few minutes.
+    The same seed gives the same weights bit for bit on one processor with one number of threads, also when training
+    resumes from a checkpoint; on a GPU, up to rounding. The network stays on its device in channels-last format. Labels
+    are int64 (n,). A checkpoint is saved every few minutes.
 
     Raises:
         Diverged: The loss of a step is not finite.
-        NoRoom: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
-        SystemExit: This process was asked to end; the training is kept.
+        NoRoom: A step exceeds this process's share of GPU memory and cannot be split.
+        SystemExit: The process was asked to end; the checkpoint is saved.
     """
     training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
@@ -107,17 +106,17 @@ def fit(
 
 
 def use_training_kernels() -> AbstractContextManager[None]:
-    """Let cuDNN choose its fastest kernels, as all batches of a size have one shape; float32 is exact, without TF32."""
+    """Let cuDNN choose its fastest kernels, as all batches have one shape; float32 stays exact, without TF32."""
     return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 
 
 class Training:
-    """A training under way: all that a checkpoint has to hold.
+    """A training in progress: everything that a checkpoint holds.
 
     Attributes:
-        step: How many steps are done.
+        step: Number of finished steps.
         losses: Losses of the last epoch's steps, scalars on the device.
-        at_once: Images that go through the network together; halved where a GPU's memory runs out.
+        at_once: Images per forward pass; halved where GPU memory runs out.
     """
 
     def __init__(
@@ -145,19 +144,19 @@ class Training:
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def advance(self) -> None:
-        """Do one step of the optimiser; where a GPU's memory runs out, do it again with half as many images at once.
+        """Do one optimiser step; if GPU memory runs out, repeat it with half as many images per forward pass.
 
-        Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes
-        mean and variance of each: then nothing is halved.
+        The parts share their draws, and their gradients add up to those of the whole batch up to rounding. Batch norm
+        forbids this, as each part would have its own mean and variance.
 
         Raises:
-            NoRoom: The step takes more than this process's share of the GPU, and cannot be done in smaller parts.
+            NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
         """
         while (error := self._try_step()) is not None:
             self._halve(error)
 
     def _try_step(self) -> RuntimeError | None:
-        """Do a step; return the error if a GPU's memory ran out, with all draws taken back."""
+        """Try one step; on lack of GPU memory undo its draws and return the error."""
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
         try:
             self._do_step()
@@ -193,7 +192,7 @@ class Training:
         self.step += 1
 
     def _next_batch(self) -> Tensor:
-        """Return the next batch's indices; streamed images are read ahead as far as batches are drawn."""
+        """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.next()
         if isinstance(self._inputs, StreamedImages):
             if not self._batches_ahead:
@@ -204,7 +203,7 @@ class Training:
         return index
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` takes, to go on from here."""
+        """Return the state that `restore` takes."""
         return {
             "step": self.step,
             "model": self._model.state_dict(),
@@ -215,7 +214,7 @@ class Training:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where this state was taken."""
+        """Resume from a state."""
         self._optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
@@ -225,24 +224,24 @@ class Training:
         self._rewind(state["waiting"], state["generators"])
 
     def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
-        """Return to the batches and draws of an earlier moment."""
+        """Return to the batches and draws of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
         for generator, kept in zip(self._generators(), drawn, strict=True):
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
-        """Return all sources of chance, which a checkpoint has to hold."""
+        """Return all random generators, whose state a checkpoint holds."""
         if isinstance(self._inputs, RedrawnImages | ExchangedImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Return a batch in the parts that share their draws and a reading."""
+        """Split a batch into the parts of one forward pass each."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _add_gradients(self, index: Tensor) -> Tensor:
-        """Run forward and backward; return the part's share of the loss of its batch."""
+        """Run forward and backward; return the part's share of the batch's loss."""
         images, labels = self._images(index), self._labels.index_select(0, send_to_device(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
@@ -256,7 +255,7 @@ class Training:
         return loss.detach()
 
     def _backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Add to the gradients; on a processor by `RightGradients` first, and on if it has anything to do."""
+        """Add to the gradients; on a processor with `RightGradients`, as long as it finds anything to correct."""
         if self._device.type != "cpu" or not self._mended.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return
@@ -265,7 +264,7 @@ class Training:
         self._mended[shape] = mode.changed
 
     def _images(self, index: Tensor) -> Tensor:
-        """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""
+        """Return augmented and normalised images of this step's size, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
         if self._held is not None and kind in MOVING:
             return self._moved(self._held, index)
@@ -275,7 +274,7 @@ class Training:
         return scale_images(augment(read, kind, self._generator), self._scale)
 
     def _moved(self, held: Held, index: Tensor) -> Tensor:
-        """Return held images, which are normalised, as an augmentation that only moves pixels leaves them."""
+        """Return held images, already normalised, after an augmentation that only moves pixels."""
         kind, size = self._recipe.augmentation, self._side(held.full)
         if self._gpu:
             images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
@@ -283,13 +282,13 @@ class Training:
         return move_images(held.at(size), index, size, kind, self._generator)
 
     def _movable(self, images: Tensor) -> Tensor:
-        """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
+        """Normalise images and round them to the dtype of the first convolution, before they are moved."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         normalised = images.sub(mean).div_(std).to(taken)
         return normalised if self._gpu else pad_for_moves(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
-        """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
+        """Return degraded images of this step's size, float32 (b, c, side, side), on the device."""
         if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
             return self._held.at(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, StreamedImages)
@@ -300,14 +299,14 @@ class Training:
         return compute_image_side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
-        """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
+        """Prepare inputs once for all epochs; None where they cannot be held."""
         if not is_cacheable(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Group parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
+    """Group parameters for the optimiser: no weight decay on biases and batch norm, the one-dimensional ones."""
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},

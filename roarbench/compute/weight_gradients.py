@@ -1,4 +1,4 @@
-"""Gradients of convolutions' weights that oneDNN, which computes them on a processor, gets wrong."""
+"""Correct gradients of convolution weights that oneDNN computes wrongly on a processor."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from roarbench.compute.networks import BLOCK, SMALL
 
 
 class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Backward passes under this mode compute the gradients that oneDNN gets wrong in another way.
+    """A dispatch mode under which the gradients that oneDNN computes wrongly are computed in another way.
 
-    Every convolution passes here, whatever module, function or script it is part of.
+    It sees every convolution of a backward pass, in any module, function or script.
 
     Attributes:
-        changed: Whether there was any; the rest keeps all its bits.
+        changed: Whether a gradient was corrected; all others keep their bits.
     """
 
     changed = False
@@ -42,10 +42,10 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def has_idle_taps(
     images: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> bool:
-    """Return whether some weights of a convolution meet nothing but padding, at every position of the filter.
+    """Return whether some weights of a convolution meet only padding at every position of the filter.
 
-    Their gradient is 0. With a stride, in bfloat16 and channels last, oneDNN leaves there what memory held, as far as
-    was seen where the stride is larger than the image.
+    Their gradient is 0. With a stride, in bfloat16 and channels last, oneDNN leaves uninitialised memory there; this
+    was seen where the stride exceeds the image.
     """
     return any(
         not any(0 <= place * step + tap * apart - pad < side for place in range(places))
@@ -63,16 +63,16 @@ def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]
 
 
 def _overflows(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
-    """Return whether oneDNN writes past its workspace: the gradient is wrong, or the process dies.
+    """Return whether oneDNN writes past its workspace, so that the gradient is wrong or the process dies.
 
-    `StridedProjection` says when, and leaves the same cases to oneDNN; it stands for modules of `nn.Conv2d` alone.
+    `StridedProjection` describes the case for `nn.Conv2d` modules; this finds the same case elsewhere.
     """
     alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
     return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
 
 
 def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
-    """Compute the gradients of a 1 x 1 convolution of only those positions that it looks at."""
+    """Compute the gradients of a strided 1 x 1 convolution from the positions that it reads."""
     gradient, images, weight, biases, stride, *rest = args
     looked_at: Any = (..., *(slice(None, None, step) for step in stride))
     to_images, *others = func(gradient, images[looked_at], weight, biases, [1] * len(stride), *rest)

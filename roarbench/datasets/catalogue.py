@@ -24,7 +24,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
 
 @dataclass(frozen=True)
 class DatasetRecord:
-    """One data set."""
+    """A data set."""
 
     name: str
     about: str
@@ -78,7 +78,7 @@ class DatasetRecord:
 
     @property
     def tabular(self) -> bool:
-        """Return whether its images are rows of a table, of one pixel with a channel for each column."""
+        """Return whether its images are rows of a table: one pixel with a channel per column."""
         return self.size == 1
 
     @property
@@ -88,27 +88,27 @@ class DatasetRecord:
 
     @property
     def images(self) -> dict[Split, int]:
-        """Return how many images its splits have."""
+        """Return the number of images of each split."""
         return {Split.TRAIN: self.train_images, Split.TEST: self.test_images}
 
     @property
     def split_names(self) -> dict[Split, str]:
-        """Return what its splits are called where they are stored."""
+        """Return the stored names of its splits."""
         return {Split.TRAIN: self.train_split, Split.TEST: self.test_split}
 
     @property
     def generated(self) -> bool:
-        """Return whether its images are computed, not read."""
+        """Return whether its images are generated rather than read."""
         return not (self.hub or self.own or self.tabular)
 
     @property
     def test_only(self) -> bool:
-        """Return whether no image is to train on: the test images stand in where others would be read."""
+        """Return whether it has test images only; these replace training images where some are needed."""
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
     def anywhere(self) -> "DatasetRecord":
-        """Return the same wherever it lies."""
+        """Return the same record without its location."""
         return replace(self, folder="")
 
 
@@ -121,7 +121,7 @@ unfetched = partial(  # a record of what no hub has
 
 
 def make_own_record(name: str, channels: int, size: int) -> DatasetRecord:
-    """Return the record of somebody's own images of this shape, of which nothing else is known yet."""
+    """Make the record of a user's images of this shape."""
     return unfetched(
         name=name,
         about=OWN_IMAGES,
@@ -353,7 +353,7 @@ DATASETS = {record.name: record for record in _TABLE}
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Return the record of the data set of this name; UnknownName where there is none."""
+    """Look up a data set by name; UnknownName for others."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

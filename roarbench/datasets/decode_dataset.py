@@ -1,7 +1,7 @@
-"""Fills the decoded store.
+"""Fill the decoded store.
 
-A folder is made beside its place, NAME.partial, and renamed when it is complete, under a lock: what a killed writer
-left does not count as a data set but is gone on with (`decoding`), and two processes decode once.
+A folder is made as NAME.partial under a lock and renamed when complete: the work of a killed process is continued
+(`decoding`), and two processes decode once.
 """
 
 import errno
@@ -34,14 +34,19 @@ def decode_dataset(
     workers: int = 1,
     note: Callable[[Progress], object] = lambda progress: None,
 ) -> ImageData:
-    """Return a data set from the decoded store in a folder, which is filled first if it has not this one yet.
+    """Open a data set in the decoded store of a folder, decoding it first if needed.
 
-    `data` is a local folder in the hub's layout (or with IDX files) to read instead of the record's own source. `limit`
-    images of each split are spread evenly over the classes, the first of each.
+    Args:
+        record: The data set.
+        folder: Folder of the decoded store.
+        data: Local folder in the hub's layout (or with IDX files) in place of the record's source.
+        limit: Images of each split, balanced over the classes, the first of each.
+        workers: Processes that decode.
+        note: Receives the progress.
 
     Raises:
-        DataError: The images cannot be reached or read, or are not what the record says.
-        StoreError: The folder cannot be written to, or the disk is full.
+        DataError: The images cannot be reached or read, or differ from the record.
+        StoreError: The folder cannot be written, or the disk is full.
     """
     target = _place(folder, record, data, limit)
     if not (target / MANIFEST).exists():
@@ -56,11 +61,11 @@ def decode_dataset(
 
 
 def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
-    """Return the fingerprint of a data set decoded in the store; empty where its images are still to be decoded.
+    """Return the fingerprint of a decoded data set; empty if its images are not decoded yet.
 
     Raises:
-        DataError: `decode_dataset` could not read them, as far as labels tell.
-        StoreError: What lies in the store is damaged.
+        DataError: `decode_dataset` could not read them, as far as labels show.
+        StoreError: The stored data are damaged.
     """
     target = _place(folder, record, data, limit)
     if (target / MANIFEST).exists():
@@ -70,7 +75,7 @@ def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: 
 
 
 def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
-    """Return the place of a decoded set; whatever would change its content changes the name."""
+    """Return the folder of a decoded set; its name depends on everything that determines the content."""
     check_limit(record, limit)
     source = describe_source(record, data)
     named = {"format": FORMAT, "record": identity.make_record(record.anywhere), "source": source, "limit": limit}
@@ -130,7 +135,7 @@ def _fill(
 
 
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
-    """Write what goes with the pixels of a split; returns its entry in the manifest."""
+    """Write the labels and other files of a split; return its manifest entry."""
     labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     note_read(pixels, digest := compute_sha256(pixels))
@@ -140,7 +145,7 @@ def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
 
 
 def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of each channel from counts of its values, int64 (c, 256)."""
+    """Compute mean and standard deviation of each channel from value counts, int64 (c, 256)."""
     values = np.arange(256)
     total = histogram.sum(axis=1)
     mean = histogram @ values / total
@@ -150,7 +155,7 @@ def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
 
 
 def _write(path: Path, content: bytes) -> str:
-    """Write a file to the disk and return its SHA-256."""
+    """Write a file and return its SHA-256."""
     path.write_bytes(content)
     flush_to_disk(path)
     return compute_sha256(path)

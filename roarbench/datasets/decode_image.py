@@ -55,13 +55,12 @@ class DecodedImage(NamedTuple):
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
-    """Decode a stored image; every content gives an image, and the same one always.
+    """Decode a stored image; any content gives an image, always the same one.
 
-    Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
-    read counts as upright); of several pictures in one file the first is used. Of a truncated image the part that is
-    there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats
-    or negative numbers, whose range is not known, and one that is too large. More than 8 bits per channel are scaled by
-    the record's depth.
+    Other colour spaces are converted; EXIF orientation is applied, as Hugging Face `datasets` does (an unreadable one
+    counts as upright); of several pictures in a file the first is used. A truncated image is black below its readable
+    part. An unreadable image, an image of floats or negative numbers, whose range is unknown, and an oversized one are
+    grey. More than 8 bits per channel are scaled by the record's depth.
     """
     kind = UNREADABLE
     for truncated in (False, True):
@@ -86,14 +85,14 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
 
 
 class Inspected(NamedTuple):
-    """Properties of an image that are asked for before it is decoded."""
+    """Properties of an image before it is decoded."""
 
     damage: str  # why it cannot be decoded whole, in the words above; empty if it can
     bits: int = 0  # that its largest value takes, of more than 8 per channel
 
 
 def inspect_image(content: bytes) -> Inspected:
-    """Find out whether a stored image can be decoded whole, and how many bits its values use."""
+    """Check whether a stored image can be decoded whole, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_bytes(image, content)
@@ -106,14 +105,14 @@ def inspect_image(content: bytes) -> Inspected:
 
 
 def round_up_depth(bits: int) -> int:
-    """Return the depth of files whose largest value takes so many bits."""
+    """Return the usual depth of files whose largest value takes this many bits."""
     return next((depth for depth in _DEPTHS if depth >= bits), bits)
 
 
 def check_depth(bits: int, depth: int, of: str) -> None:
-    """Refuse values of more bits than the depth that a record names, or, if it names none, of far fewer than 16.
+    """Refuse values of more bits than the record's depth, or, without a depth, of far fewer than 16.
 
-    Bits beyond the depth would be cut off, and of 12 bits read as 16 no more than 16 shades would be left.
+    Bits beyond the depth would be cut off; 12 bits read as 16 would leave 16 shades.
     """
     wanted = round_up_depth(bits)
     if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
@@ -124,7 +123,7 @@ def check_depth(bits: int, depth: int, of: str) -> None:
 def refuse_damaged(
     names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "mend them or take them away"
 ) -> None:
-    """Refuse data with more damaged images than `DAMAGED_SHARE`; `kinds` counts them by what is wrong."""
+    """Refuse data with a larger share of damaged images than `DAMAGED_SHARE`; `kinds` counts them by fault."""
     if len(names) > DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {of} cannot be decoded whole"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
@@ -144,7 +143,7 @@ def _kind(error: Exception, content: bytes) -> str:
 
 
 def _bits(values: Values | None) -> int:
-    """Return how many bits the largest value takes; 0 of images with 8."""
+    """Return how many bits the largest value takes; 0 for images of 8 bits."""
     return 0 if values is None else int(values.max()).bit_length()
 
 
@@ -190,7 +189,7 @@ def _conversion(mode: str, channels: int) -> tuple[str, ...]:
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
-    """Say in one line what had to be put right in a data set."""
+    """Describe the repairs in a data set in one line."""
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
@@ -206,11 +205,10 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
 
 
 def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
-    """Cut the centred square whose side is `crop` times an image's short side, at `size` x `size`.
+    """Cut the centred square, `crop` times the short side, and resize it to `size` x `size`.
 
-    With `crop = 224 / 256` it is the usual test-time crop of ImageNet: short side 256, centre 224. Resized by Pillow's
-    bicubic filter, which widens its support when it shrinks an image and so does not alias. An image that has the
-    size already comes back unchanged.
+    `crop = 224 / 256` is ImageNet's usual test-time crop: short side 256, centre 224. Pillow's bicubic filter does not
+    alias, because its support widens for reduction. An image of the right size is unchanged.
     """
     width, height = image.size
     side = round(min(width, height) * crop)
@@ -219,7 +217,7 @@ def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Imag
 
 
 def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
-    """Return the centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
+    """Return the centred square of an image, uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
     if record.resize:
@@ -230,11 +228,11 @@ def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.ui
 
 
 class UnknownRange(ValueError):
-    """Values whose black and white are not known."""
+    """Values of unknown range."""
 
 
 class LostBits(ValueError):
-    """Values of which only the upper byte can be read, and it says next to nothing, or no byte can."""
+    """Values of which Pillow reads only the upper byte, with little information, or none."""
 
 
 def is_deep_grey(mode: str) -> bool:
@@ -245,7 +243,7 @@ def is_deep_grey(mode: str) -> bool:
 def read_lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     """Return the lower bytes of colour with 16 bits per channel, or the upper ones where only these can be read.
 
-    None of other images.
+    None for other images.
 
     Args:
         image: Opened, not loaded yet.
@@ -293,7 +291,7 @@ def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | 
 
 
 def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
-    """Return the upper 8 bits of values of this depth; larger values are cut off."""
+    """Return the upper 8 bits of values of this depth, clipped."""
     plain = (values.clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8)
     if plain.shape[2:] == (4,):
         return Image.frombytes("CMYK", plain.shape[1::-1], plain.tobytes())
@@ -301,7 +299,7 @@ def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
 
 
 def _words(image: Image.Image) -> str:
-    """Return Pillow's words for how the bytes of a file are to be read; empty where it has none."""
+    """Return Pillow's name for a file's byte layout; empty without one."""
     args = next((tile.args for tile in getattr(image, "tile", [])), ())
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
 

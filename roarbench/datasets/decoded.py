@@ -35,7 +35,7 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE; Python 
 
 @dataclass(frozen=True)
 class Images:
-    """One split; what is written to its arrays never reaches the files."""
+    """One split; writes to its arrays never reach the files."""
 
     pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
@@ -45,7 +45,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; sent to another process it is its folder, opened once there."""
+    """A decoded data set; it pickles as its folder, which each process opens once."""
 
     record: DatasetRecord
     folder: Path  # where it lies; `open_decoded` takes it
@@ -67,7 +67,7 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """Open a decoded data set that already exists; StoreError where it is not, is damaged or of another version."""
+    """Open an existing decoded data set; StoreError where it is missing, damaged or of another version."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:
@@ -87,7 +87,7 @@ def _open_files(folder: Path) -> ImageData:
 
 
 def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
-    """Refuse a split whose files are not the ones written, with StoreError; `whole` as in `refuse_altered`."""
+    """Refuse a split whose files differ from the written ones, with StoreError; `whole` as in `refuse_altered`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
@@ -105,10 +105,10 @@ def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: Datas
 
 
 def _map(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Map a file as an array. A stray write stays in this process; the system reserves no memory for such writes.
+    """Map a file as an array, copy-on-write and without reserved memory.
 
-    A read-only map would make torch warn of every array; without `_NO_RESERVE` a file larger than the machine's memory
-    could not be mapped.
+    A read-only map would make torch warn of every array; without `_NO_RESERVE` a file larger than memory could not be
+    mapped.
     """
     size = math.prod(shape) * np.dtype(kind).itemsize
     with path.open("rb") as file:

@@ -1,10 +1,10 @@
-"""Decodes stored images to the uint8 files of the decoded store, in processes, and goes on where it was stopped.
+"""Decode stored images to uint8 files in parallel, resuming interrupted work.
 
-A part is what one process does in one go: the wanted images of one row group. Each part has its own place in the
-file of pixels, so nothing depends on how many processes there are or which is first. A journal beside the file has a
-line for each part that is on the disk; a later call does the others.
+A part is the wanted images of one row group, decoded by one process. Each part has a fixed place in the file of pixels,
+so the result does not depend on the number of processes or their order. A journal lists the parts on the disk; a later
+call does the others.
 
-    PARTIAL/train-pixels.bin    as long as it will be; places of missing parts are holes
+    PARTIAL/train-pixels.bin    of full length; missing parts are holes
     PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
 """
 
@@ -37,7 +37,7 @@ JOURNAL = "journal.jsonl"
 
 
 class Progress(NamedTuple):
-    """Progress of a data set."""
+    """Progress of decoding a data set."""
 
     name: str
     done: int  # done, total: images
@@ -48,7 +48,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts made while images are decoded."""
+    """Counts from decoding."""
 
     images: int
     histogram: NDArray[np.int64]  # counts of each channel's values, int64 (c, 256)
@@ -67,13 +67,13 @@ class Tally:
 
     @staticmethod
     def of(values: dict[str, Any]) -> "Tally":
-        """Return the tally that `record` was made of."""
+        """Return the tally of a `record`."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
         return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 
 
 class RowGroupPart(NamedTuple):
-    """Images of one row group, or of one group of files, decoded by one process in one go."""
+    """Images of one row group, or group of files, for one process."""
 
     record: DatasetRecord
     split: Split
@@ -91,13 +91,13 @@ class RowGroupPart(NamedTuple):
 def decode_splits(
     folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, note: Callable[[Progress], object]
 ) -> dict[Split, Tally]:
-    """Write the pixels of both splits into a folder, as far as a stopped call before has not.
+    """Decode the missing pixels of both splits into a folder.
 
-    A set that is too small for several workers is decoded here. `note` is told how far it is after every part.
+    Small sets are decoded in this process. `note` receives the progress after every part.
 
     Raises:
         DataError: Files cannot be read, or too many images are damaged.
-        StoreError: The disk has not enough room.
+        StoreError: The disk has too little room.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal without its pixels is worth nothing
@@ -127,7 +127,7 @@ def decode_splits(
 
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return how many bytes are free, if they are enough for what is not yet written."""
+    """Return the free bytes, if they suffice for the missing data."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
@@ -137,7 +137,7 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
 
 
 def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
-    """Make the file of pixels, of its full length, with those that are at hand."""
+    """Make the file of pixels at full length, with the images at hand."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
@@ -168,7 +168,7 @@ def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> It
 
 
 def _read_journal(path: Path) -> dict[str, Tally]:
-    """Read the tallies of finished parts; a last line that was cut off is removed, so that others can follow."""
+    """Read the tallies of finished parts; a truncated last line is removed."""
     done: dict[str, Tally] = {}
     kept = 0
     with path.open("ab+") as journal:
@@ -184,7 +184,7 @@ def _read_journal(path: Path) -> dict[str, Tally]:
 
 
 def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
-    """Decode parts here or in processes; they come as they are done."""
+    """Decode parts here or in processes, yielding each as it finishes."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
         for part in parts:
@@ -205,9 +205,9 @@ def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart
 
 
 def decode_part(part: RowGroupPart) -> Tally:
-    """Decode the images of a part to their place in the file of pixels, which is on the disk when this returns.
+    """Decode a part to its place in the file of pixels, flushed to the disk.
 
-    DataError where they cannot be read, StoreError where they cannot be written.
+    DataError where images cannot be read, StoreError where they cannot be written.
     """
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))

@@ -53,12 +53,12 @@ class FileGroup(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return how many they are."""
+        """Return the number of files."""
         return len(self.files)
 
 
 def list_class_names(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, hidden ones left out, in order."""
+    """Return the sorted names of the folders in a folder, without hidden ones."""
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
         return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVERS)
@@ -68,10 +68,10 @@ def list_class_names(folder: Path) -> list[str]:
 
 
 def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
-    """Return the images of these classes in groups, and the numbers of their classes, int64 (n,), which ascend.
+    """Return the images of these classes in groups, and their class numbers, int64 (n,), ascending.
 
-    Each lies in the folder of its class or below it, in the order of the names. DataError where a class has no image,
-    or a folder cannot be read.
+    Images are in or below their class's folder, sorted by name. DataError where a class has no image, or a folder
+    cannot be read.
     """
     files: list[str] = []
     counts = []
@@ -94,19 +94,19 @@ def _images(folder: Path, name: str) -> Iterator[str]:
 
 
 def is_image(file: Path) -> bool:
-    """Return whether a file is an image by the ending of its name."""
+    """Return whether a file's ending is an image's."""
     return file.suffix.lower() in ENDINGS
 
 
 def is_hidden(path: Path) -> bool:
-    """Return whether a file or a folder that it lies in is hidden, by a dot before its name."""
+    """Return whether a file or one of its folders is hidden, by a leading dot."""
     return any(part.startswith(".") for part in path.parts)
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the paths in a folder that are no folders, those in linked folders too; DataError where one is closed.
+    """Yield the files in a folder, linked folders included; DataError where one cannot be read.
 
-    A link to a folder that it lies in is not followed.
+    A link to a folder that contains it is not followed.
     """
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
     for place, folders, files in os.walk(folder, onerror=_refuse_closed, followlinks=True):
@@ -124,7 +124,7 @@ def _refuse_closed(error: OSError) -> None:
 
 
 def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of image files, `_CHUNK` at most at a time; rows ascend from the start of the group.
+    """Yield the contents of image files, at most `_CHUNK` at a time; rows ascend from the start of the group.
 
     DataError where one cannot be read.
     """
@@ -136,7 +136,7 @@ def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes
 
 
 class RowGroup(NamedTuple):
-    """A part of a parquet file that can be read without the rest of it."""
+    """A part of a parquet file that can be read separately."""
 
     file: Path
     number: int
@@ -145,7 +145,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _add_file_name(file: Path) -> Iterator[None]:
-    """Add the file's name to an error of pyarrow's: a set has hundreds. DataError for a pointer of Git LFS."""
+    """Add the file's name to pyarrow's errors. DataError for a pointer of Git LFS."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -154,7 +154,7 @@ def _add_file_name(file: Path) -> Iterator[None]:
 
 
 def refuse_pointer(file: Path) -> None:
-    """Refuse a file that Git LFS has not fetched yet."""
+    """Refuse a file that Git LFS has not fetched."""
     with suppress(OSError), file.open("rb") as opened:
         if opened.read(len(POINTER)) == POINTER:
             raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
@@ -163,7 +163,7 @@ def refuse_pointer(file: Path) -> None:
 def list_split_files(folder: Path) -> dict[str, list[Path]]:
     """Return the parquet files of each split of a folder, in the order of their rows.
 
-    Where `datasets` finds a single split, files named `Train` and `Test` or the like are two.
+    Where `datasets` finds a single split, files named `Train` and `Test` or alike are two.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
@@ -182,7 +182,7 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
-    """Divide the files of an only split by their names or those of their folders; as it is where they tell nothing."""
+    """Divide the files of a single split by their names or those of their folders, if these name splits."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     named = {name for pair in find_split_pairs(names.values()) for name in pair}
@@ -192,7 +192,7 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
 
 
 def refuse_missing(files: list[Path]) -> None:
-    """Refuse the files of a split, such as `train-00000-of-00003`, where some of them are not there."""
+    """Refuse an incomplete split, by names such as `train-00000-of-00003`."""
     found = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
     for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:
         there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
@@ -232,19 +232,19 @@ def read_column(file: Path, name: str) -> pa.ChunkedArray:
 
 
 def has_class_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type has classes: whole numbers, words, booleans or categories of them."""
+    """Return whether a column type can hold classes: integers, words, booleans or categories of them."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or has_text_type(inner))
 
 
 def has_text_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type has texts, however pandas, polars or `datasets` store them."""
+    """Return whether a column type holds texts, however pandas, polars or `datasets` store them."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
 def read_labels(files: list[Path], name: str) -> NDArray[Any]:
-    """Read a column of classes, (n,): words as str, whole numbers and booleans, also stored as floats, as int64.
+    """Read a column of classes, (n,): words as str; integers and booleans, also stored as floats, as int64.
 
     DataError where they are neither, rows have none, or the files differ.
     """
@@ -272,10 +272,10 @@ def _labels(file: Path, name: str) -> NDArray[Any]:
 
 
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield stored images of a row group, `_CHUNK` at most at a time; a missing one is empty.
+    """Yield stored images of a row group, at most `_CHUNK` at a time; a missing one is empty.
 
-    The column is binary, or a struct with a binary field `bytes`; DataError where it has paths of files instead. Rows
-    ascend, counted from the start of the row group.
+    The column is binary, or a struct with a binary field `bytes`; DataError where it has paths. Rows ascend from the
+    start of the row group.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
@@ -297,10 +297,10 @@ class _SplitName(NamedTuple):
 
 
 def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Find pairs of names for training and testing that differ in their keyword alone, the most usual first.
+    """Find pairs of train and test names that differ only in the keyword, the most usual first.
 
-    `Train` and `Test` are a pair, `seg_train` and `seg_test`, `training_set` and `test_set`; `train` and `seg_test`
-    are not.
+    `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, `training_set` and `test_set`; `train` and
+    `seg_test` are not.
     """
     found = {name: split for name in names if (split := _read(name))}
     pairs = [(a, b) for a in found for b in found if found[a].rest == found[b].rest]
@@ -309,7 +309,7 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def is_split(name: str) -> bool:
-    """Return whether a name has no word but that of a split."""
+    """Return whether a name consists of a split's word only."""
     found = _read(name)
     return found is not None and not found.rest
 

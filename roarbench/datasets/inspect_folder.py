@@ -1,4 +1,4 @@
-"""Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
+"""Inspect a folder of a user's images: storage, splits, labels and sizes."""
 
 import warnings
 from collections import Counter
@@ -44,14 +44,14 @@ _GREY = ("1", "L", "LA", "F")
 
 
 def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
-    """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
+    """Return the record of the images in a folder, or of a table, counted, with the name of the folder or file.
 
-    The size of images is that of the shorter side of half of them, 64 pixels at most. `say` is told what should be
-    known before hours of work.
+    The image size is that of the shorter side of half of them, 64 pixels at most. `say` receives warnings before hours
+    of work.
 
     Raises:
-        DataError: There are neither folders of classes nor parquet files with images and labels, too few images, or
-            damaged ones; a file is no table, or has no column of classes.
+        DataError: There are neither class folders nor parquet files with images and labels, too few images, or damaged
+            ones; a file is not a table, or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         found = _infer_table(folder, say)
@@ -109,7 +109,7 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
-    """Find the folders of training and of test images; empty where there is none."""
+    """Find the folders of training and test images; empty where missing."""
     names = image_files.list_class_names(folder)
     pairs = [
         [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
@@ -131,7 +131,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
 
 
 def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
-    """Return the record with size and channels of its image files, none of which is damaged."""
+    """Add size and channels of the image files to the record; no file may be damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
     files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
@@ -148,13 +148,13 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
 
 
 def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    """Return the record with the depth of images that use so many bits; 0 for those of 8."""
+    """Add the depth of images that use this many bits; 0 for 8 bits."""
     most = max(bits, default=0)
     return replace(record, depth=round_up_depth(most) if most else 0)
 
 
 def _left_out(place: Path) -> Iterator[Path]:
-    """Yield the files in class folders that are no images by their names, hidden ones and those of folders aside."""
+    """Yield the files in class folders that are not images, apart from hidden ones."""
     for name in image_files.list_class_names(place):
         for file in image_files.list_files_below(place / name):
             if not image_files.is_image(file) and not image_files.is_hidden(file.relative_to(place)):
@@ -162,7 +162,7 @@ def _left_out(place: Path) -> Iterator[Path]:
 
 
 def _inner(folder: Path) -> Path:
-    """Return the folder of folders inside a chain of single ones, as archives leave them."""
+    """Return the folder with several folders inside a chain of single ones, as archives leave them."""
     for _ in range(_CHAIN):
         names = image_files.list_class_names(folder)
         if len(names) != 1 or not image_files.list_class_names(folder / names[0]):
@@ -211,7 +211,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
 
 
 def _columns(file: Path) -> tuple[str, str]:
-    """Find the columns of images and of labels in a file."""
+    """Find the columns of images and labels in a file."""
     schema = image_files.read_schema(file)
     images = [field.name for field in schema if _holds_images(field.type)]
     labels = [field.name for field in schema if image_files.has_class_type(field.type) or field.name in LABELS]
@@ -219,7 +219,7 @@ def _columns(file: Path) -> tuple[str, str]:
 
 
 def _lack(files: list[Path], name: str) -> str:
-    """Say whether a split lacks rows or labels: the hub's hidden ones are -1 or missing; empty where it has both."""
+    """Describe whether a split lacks rows or labels (the hub's hidden ones are -1 or missing); empty if it has both."""
     columns = [image_files.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
@@ -233,7 +233,7 @@ def _is_hidden(labels: pa.ChunkedArray) -> bool:
 
 
 def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
-    """Return the record with the names of its splits; of a single one a share is drawn for testing."""
+    """Add the names of splits; a single split gets a test share."""
     if train and test:
         return replace(record, train_split=train, test_split=test)
     return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
@@ -253,7 +253,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 
 
 def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column that is meant: one with a usual name, or the only one."""
+    """Return the column with a usual name, or the only one."""
     named = [name for name in usual if name in found]
     if not named and len(found) != 1:
         seen = f"{len(found)} columns may hold {what}: {', '.join(found)}" if found else f"no column holds {what}"

@@ -20,9 +20,9 @@ HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the identity of the images' source, cheap to find: another source or a changed file changes it.
+    """Return the identity of the images' source, from names, sizes and times.
 
-    DataError where `data` is no folder that can be read, the data set is generated, or it is not known where it lies.
+    DataError where `data` cannot be read, the data set is generated, or its location is unknown.
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
@@ -39,7 +39,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
 
 
 def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
-    """Return where a table lies."""
+    """Return the file of a table."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
@@ -49,7 +49,7 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
 
 
 def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
-    """Return the folder that images are read from; None where they are the hub's or generated."""
+    """Return the folder of the images; None for the hub and generated data."""
     if data is not None:
         if not data.is_dir():
             what = "a file" if data.exists() else "missing"
@@ -66,13 +66,13 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 
 def find_installed_folder(record: DatasetRecord) -> Path | None:
-    """Return the folder in which the system's packages have put a data set; None where they have not."""
+    """Return the folder in which a system package installed a data set; None without one."""
     folder = None if record.own else INSTALLED.get(record.name)
     return folder if folder and image_files.has_idx(folder) else None
 
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
-    """Return path, size and time of each file, of folders of images those of the images."""
+    """Return path, size and time of each file; of image folders only the images."""
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
@@ -84,7 +84,7 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
 
 
 def download_dataset(record: DatasetRecord) -> Path:
-    """Fetch the files of both splits into the hub's cache, which keeps what was fetched before."""
+    """Fetch the files of both splits into the hub's cache, which keeps them."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
@@ -119,7 +119,7 @@ def _list_cache(record: DatasetRecord) -> list[str]:
 
 
 def fetch_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
-    """Yield the files of each split; a file is fetched when it is asked for."""
+    """Yield the files of each split, fetched on request."""
     from datasets.config import HF_HUB_OFFLINE
 
     with _report_hub_errors(record):
@@ -139,7 +139,7 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
 
 @contextmanager
 def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
-    """Say in one line why the hub gives nothing."""
+    """Turn the hub's errors into one line."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -156,5 +156,5 @@ def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
 
 
 def shorten_hub_error(error: Exception) -> str:
-    """Return an error's kind and the first line of what it says."""
+    """Return an error's type and the first line of its message."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

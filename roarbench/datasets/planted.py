@@ -25,10 +25,11 @@ STRIPE = 2  # pixels, width of a stripe
 def generate_split(
     record: DatasetRecord, split: Split
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Generate one split of planted data, of up to four classes; the same record gives the same images.
+    """Generate one split of images with known important features and up to four classes, determined by the record.
 
-    Splits are drawn alike, from seeds of their own: pixels uint8 (n, c, h, w), labels int64 (n,), equally many of each
-    class, and the true importance float32 (n, c, h, w), the strength, in (0, 1], another for each feature of an image.
+    Returns:
+        Pixels uint8 (n, c, h, w); labels int64 (n,), balanced; and the true importance float32 (n, c, h, w): the
+        strength of the planted signal, in (0, 1], different for every feature of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.images[split]) % record.classes)
@@ -40,7 +41,7 @@ def generate_split(
 
 
 def make_stripe_patterns(size: int) -> NDArray[np.int64]:
-    """Return the four classes, +1 and -1, (4, size, size): stripes that lie, stand, fall and rise."""
+    """Return four classes' stripe patterns, +1 and -1, (4, size, size): horizontal, vertical, two diagonal."""
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 

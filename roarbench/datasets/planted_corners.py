@@ -1,8 +1,7 @@
-"""Photographs with a patch in each corner whose pattern names a class (`planted-corners`, docs/planted.md).
+"""Photographs with a class-coded patch in each corner (`planted-corners`, docs/planted.md).
 
-In the stored images all four patches name the true class. The recipe `planted-corners@1` shows each network the true
-class in one corner alone, its own, and random classes in the others. So it is known which features a network uses and
-its siblings do not.
+In the stored images all four patches show the true class. Recipe `planted-corners@1` shows each network the true class
+in its own corner alone, and random classes in the others. So the features that each network uses are known.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _SEED = 0
 
 
 def find_corner_of_network(seed: int) -> int:
-    """Return the corner that names the true class to the network of this seed; seeds of references are even."""
+    """Return the corner that shows the true class to the network of this seed; seeds of explained networks are even."""
     return seed // 2 % CORNERS
 
 
 def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
-    """Draw one pattern for each class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
+    """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
     import numpy as np  # here, since lists of estimators are read without it
 
     bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
@@ -36,13 +35,13 @@ def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
 
 
 def locate_patch(corner: int, size: int) -> tuple[slice, slice]:
-    """Return rows and columns of a corner's patch in images of `size` pixels a side."""
+    """Return the rows and columns of a corner's patch in images of `size` pixels a side."""
     first, last = slice(None, size // SHARE), slice(size - size // SHARE, None)
     return (last if corner // 2 else first), (last if corner % 2 else first)
 
 
 def stamp_patterns(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
-    """Put the pattern of its label into every corner of each image, uint8 (n, 3, h, w); the input stays as it is."""
+    """Stamp each label's pattern into every corner of images, uint8 (n, 3, h, w); the input is not changed."""
     stamped = pixels.copy()
     for corner in range(CORNERS):
         rows, columns = locate_patch(corner, pixels.shape[3])

@@ -14,17 +14,17 @@ INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 
 
 def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Moments:
-    """Return mean and standard deviation of each channel of images in [0, 255].
+    """Return mean and standard deviation of each channel for images in [0, 255].
 
     Args:
-        mean: A number for each channel, of images in [0, `top`].
-        std: The same.
-        top: The largest value of a pixel; where it is None, 1 if no number is above 1, else 255.
+        mean: A number per channel, for images in [0, `top`].
+        std: A number per channel.
+        top: The largest pixel value; if None, 1 where no number exceeds 1, else 255.
         channels: Channels of the images.
-        where: What says so, for messages.
+        where: Their source, for messages.
 
     Raises:
-        CallerError: These are no such numbers, or `top` is None and they fit both.
+        CallerError: The numbers are unsuitable, or `top` is None and both values fit.
     """
     means, stds = _numbers(mean), _numbers(std)
     seen = f"{where} has mean {_show(mean)} and std {_show(std)}"
@@ -46,7 +46,7 @@ def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
 
 
 def _numbers(given: Any) -> Sequence[float]:
-    """Return finite numbers of a list, an array or a tensor; none where it is anything else."""
+    """Return finite numbers of a list, array or tensor; empty for anything else."""
     try:
         found = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
     except (TypeError, ValueError):
@@ -56,16 +56,16 @@ def _numbers(given: Any) -> Sequence[float]:
 
 
 def _show(given: Any) -> str:
-    """Return what was given, on one short line."""
+    """Format a given value as one short line."""
     text = " ".join(str(given.tolist() if hasattr(given, "tolist") else given).split())
     return text if len(text) < 80 else f"{text[:80]}…"
 
 
 def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
-    """Scale the short side of an image to `resize` pixels, then cut the centred square of `size` pixels out.
+    """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
-    As torchvision's `Resize` and `CenterCrop` do, and timm with them: the long side is rounded down, odd rests to an
-    even number. Programs that round to the nearest see one column more or less of some photographs.
+    As torchvision's `Resize` and `CenterCrop`, and timm with them: the long side is rounded down, odd margins to even.
+    Programs that round to the nearest see one column more or less of some photographs.
     """
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)
@@ -75,7 +75,7 @@ def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: 
 
 
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
-    """Refuse what `resize_to_square` cannot do; CallerError."""
+    """Refuse settings that `resize_to_square` does not support, with CallerError."""
     if resize < size:
         raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:

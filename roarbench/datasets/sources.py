@@ -30,7 +30,7 @@ MANY_CLASSES = 100  # a small version of a set with as many may lack classes
 
 @dataclass(frozen=True)
 class RawSplit:
-    """One split before it is written to the decoded store."""
+    """A split before decoding."""
 
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
     rows: NDArray[np.int64]  # where each image lies among the rows of `groups`, ascending, int64 (n,)
@@ -40,7 +40,7 @@ class RawSplit:
     truth: NDArray[np.float32] | None = None  # True importance of each feature, float32 (n, c, h, w), where it is known
 
     def subset(self, limit: int | None) -> "RawSplit":
-        """Choose `limit` of its images, as evenly over the classes as they allow; all of them if None."""
+        """Choose `limit` images, balanced over the classes; all if None."""
         kept = choose_balanced(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[kept]
         truth = None if self.truth is None else self.truth[kept]
@@ -48,9 +48,9 @@ class RawSplit:
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
-    """Open both splits of a data set, labels read and checked, images undecoded; if `small`, part of them will do.
+    """Open both splits of a data set with checked labels and undecoded images; `small` allows reading only a part.
 
-    DataError where they cannot be reached or read, or are not what the record says.
+    DataError where they cannot be reached or read, or differ from the record.
     """
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
@@ -125,7 +125,7 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 
 
 def count_images(record: DatasetRecord) -> DatasetRecord:
-    """Return the record of one's own data set with its classes and images counted; DataError where they do not fit."""
+    """Count the classes and images of a user's data set; DataError where they do not fit."""
     if record.own == TABLE:
         values, labels = read_rows(find_table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
@@ -155,7 +155,7 @@ def count_images(record: DatasetRecord) -> DatasetRecord:
 
 
 def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
-    """Return where the images of each split are stored, and their labels, before any are chosen."""
+    """Return the stored images and labels of each split, before a selection."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
@@ -185,7 +185,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
 
 
 def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
-    """Return what `read_folder` does where the names of the folders are the numbers of a network's outputs."""
+    """Read class folders whose names are the output numbers of a network."""
     names = image_files.list_class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
@@ -217,7 +217,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
 
 
 def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
-    """Return the first files of a split, as many as the data set takes images from."""
+    """Return the first files of a split, as many as the data set needs."""
     kept: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
@@ -239,7 +239,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
-    """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
+    """Read the labels of the hub's splits; names are numbered in alphabetical order."""
     values = {split: image_files.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
@@ -253,13 +253,13 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
 
 
 def make_read_error(error: Exception, where: str, record: DatasetRecord) -> DataError:
-    """Return the error for files that cannot be read."""
+    """Make the error for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
     return DataError(f"cannot read {where} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing."""
+    """Refuse a reduced version that lacks a class, has one class where the data set has several, or is not smaller."""
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
         words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
@@ -271,7 +271,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
 
 
 def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
-    """Mark `limit` images by their labels, int64 (n,), as evenly over the classes as they allow, the first of each.
+    """Mark `limit` images by their labels, int64 (n,), balanced over the classes, the first of each.
 
     All are marked if it is None or more than there are. Below the number of classes, the first classes have one each.
     """
@@ -290,7 +290,7 @@ def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
 def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose the rows of the hub's split, by its labels int64 (n,), that belong to the data set's, ascending.
 
-    The record says whether one split serves both, which classes are kept, and whether only the first images of each
+    The record tells whether one split serves both, which classes are kept, and whether only the first images of each
     are.
     """
     rows = np.arange(len(labels))
@@ -304,7 +304,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 
 def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
-    """Return whether these labels, the first of the hub's split, cover all that the data set takes of it."""
+    """Return whether these labels, the first of the hub's split, cover the data set's images."""
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
         return False
     found = np.bincount(labels[labels >= 0], minlength=record.classes)
@@ -312,7 +312,7 @@ def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
 
 
 def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` images of each class, drawn by a seed, bool (n,); below 1 it is their share, one image at least."""
+    """Mark `count` random images of each class by a seed, bool (n,); below 1 it is a fraction, at least one image."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):

@@ -1,7 +1,7 @@
-"""Tables of numbers with a column of classes, parquet or CSV: rows become images of one pixel, columns its channels.
+"""Tables with a class column, parquet or CSV: rows become one-pixel images, columns their channels.
 
-The store keeps images as bytes, so each column is cut into 256 steps: the training rows' 1st percentile is 0, their
-99th is 255, what lies beyond is cut off. The mean of a feature's steps over the training rows then is its fill.
+The store has bytes, so each column is quantised to 256 steps between the 1st and 99th percentile of the training rows,
+clipped outside. The fill value is the mean step over the training rows.
 """
 
 import re
@@ -43,9 +43,9 @@ class LabelledRows(NamedTuple):
 
 
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
-    """Return the features and classes of a parquet or CSV file, whose first line has the names.
+    """Read features and classes of a parquet or CSV file with a header.
 
-    DataError where it cannot be read, a column is missing or has no numbers, or a class has too few rows.
+    DataError where it cannot be read, a column is missing or not numeric, or a class has too few rows.
     """
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
@@ -55,10 +55,10 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Return all of a file.
+    """Read a whole file.
 
-    DataError where it is no parquet or CSV, what separates its columns cannot be told, numbers have decimal commas, a
-    name of a column cannot be read or is there twice, or there are no rows.
+    DataError where it is not parquet or CSV, its separator is unclear, numbers have decimal commas, a column name is
+    unreadable or repeated, or there are no rows.
     """
     name = path.name.lower()
     refuse_pointer(path)
@@ -81,7 +81,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _separator(path: Path) -> str:
-    """Return what separates the columns of a CSV file: the one of `,`, `;` and tab that fits its first two lines."""
+    """Return the separator of a CSV file: `,`, `;` or tab, by its first two lines."""
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
@@ -96,7 +96,7 @@ def _separator(path: Path) -> str:
 
 
 def _check_points(table: pa.Table, path: Path) -> None:
-    """Refuse numbers such as 1,5, which would pass for text."""
+    """Refuse numbers such as 1,5, which would be read as text."""
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
         values = _texts(table[name])
@@ -108,7 +108,7 @@ def _check_points(table: pa.Table, path: Path) -> None:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of texts, or of categories of them, as plain texts."""
+    """Convert a column of texts or text categories to plain texts."""
     return pc.cast(column, pa.string())
 
 
@@ -122,7 +122,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the columns that are features, in order; DataError if one is not there, or fewer than two are left."""
+    """Return the feature columns, in order; DataError if one is missing, or fewer than two are left."""
     has = table.column_names
     for name in (label, *columns):
         if name not in has:
@@ -134,12 +134,12 @@ def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], pa
 
 
 def has_number_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type can be a feature."""
+    """Return whether a column type can be a feature."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of numbers as float64; whole numbers beyond 2^53 are rounded."""
+    """Convert a numeric column to float64; integers beyond 2^53 are rounded."""
     return pc.cast(column, pa.float64(), safe=False)
 
 
@@ -160,7 +160,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the numbers of the classes, in their order, int64 (n,); DataError where a row has none."""
+    """Return the sorted class numbers, int64 (n,); DataError where a row has none."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
@@ -179,10 +179,10 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
 
 
 def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return all rows, float64 (n, d), in 256 steps for each column, as images uint8 (n, d, 1, 1).
+    """Quantise all rows, float64 (n, d), to 256 steps per column, as images uint8 (n, d, 1, 1).
 
-    The training rows say where the steps lie. A column whose percentiles are equal, as of a rare event, reaches from
-    the least to the largest training value; one that never changes in training is 0.
+    The training rows determine the steps. A column with equal percentiles, as of a rare event, spans the training
+    values; a constant column is 0.
     """
     known = values[train]
     low, high = np.quantile(known, _CUT, axis=0, method="nearest")  # numbers of the table, the same on all machines
@@ -194,9 +194,9 @@ def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDAr
 
 
 def find_label_column(table: pa.Table, path: Path) -> str:
-    """Return the column of the classes: one with a usual name, else the only one of text, else the last one.
+    """Find the class column: one with a usual name, else the only text column, else the last one.
 
-    DataError where it has not two classes or more, with two rows or more each, or a row of it is empty.
+    DataError unless it has two classes or more with two rows or more each, and no empty row.
     """
     names: list[str] = table.column_names
     usual = [name for known in LABELS for name in names if name.lower() == known]
@@ -213,7 +213,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 
 
 def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
-    """Return the columns of numbers that do not number the rows, in order, each with its rows without a number."""
+    """Return the numeric columns that do not number the rows, in order, each with its count of missing values."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(convert_to_floats(table[name])).fill_null(False))).as_py()
         for name in table.column_names
@@ -222,7 +222,7 @@ def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
 
 
 def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
-    """Return the columns of text, each with a text that most rows have a number in place of, and in how many rows."""
+    """Return the text columns that are mostly numeric, each with a text in them and its number of rows."""
     found = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):

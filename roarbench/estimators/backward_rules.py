@@ -36,7 +36,7 @@ _NONE = 1e-10  # inputs that differ by less do not, and the slope between them i
 
 
 class Rectified(NamedTuple):
-    """A call that is max(x, 0)."""
+    """A call that computes max(x, 0)."""
 
     input: Tensor
     in_place: bool
@@ -44,14 +44,14 @@ class Rectified(NamedTuple):
 
 
 class Guided(TorchFunctionMode):
-    """While it is entered, the ReLUs of torch that are called go back by guided backprop's rule, if `on` says so then.
+    """A mode in which ReLUs propagate back by guided backprop, if `on` is set during the backward pass.
 
-    So one forward pass serves both rules. It meets `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu` and a tensor's
-    own, in place or not, and what is max(x, 0) by another name: clamp, threshold, maximum. `find_unguided` names the
-    others.
+    One forward pass thus serves both rules. `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`, the tensor method, and
+    max(x, 0) as clamp, threshold or maximum are covered, in place or not. `find_unguided` names other rectifiers.
 
     Attributes:
-        on: A backward pass lets only gradients above 0 into each ReLU; what is compiled keeps what it said then.
+        on: Whether a backward pass lets only positive gradients through each ReLU; compiled code keeps the value at
+            compilation.
         met: Whether a ReLU was called.
     """
 
@@ -69,7 +69,7 @@ class Guided(TorchFunctionMode):
         return _Relu.apply(*found, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
-        """Say why a network's graph cannot be gone back through by the rule, in a few words; empty if it can."""
+        """Describe why guided backprop cannot explain a network's graph, in a few words; empty if it can."""
         others = find_unguided(logits)
         if not self.met and _HIDDEN not in others:
             return "needs ReLUs and the network has none"
@@ -77,7 +77,7 @@ class Guided(TorchFunctionMode):
 
 
 def _find_rectified(call: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Rectified | None:
-    """Return the input of a call that is max(x, 0); None for others."""
+    """Return the input of a call that computes max(x, 0); None for other calls."""
     if call in _NEW or call in _IN_PLACE:
         given = _read_arguments(("input", "inplace"), arguments, named)
         return Rectified(given["input"], call in _IN_PLACE or bool(given.get("inplace")), 0.0)
@@ -102,7 +102,7 @@ def _read_arguments(names: Sequence[str], arguments: Sequence[Any], named: Mappi
 
 
 def _is_zero(bound: Any, x: Tensor) -> bool:
-    """Say whether a bound is 0, and a tensor of it changes neither shape nor type of what it bounds."""
+    """Return whether a bound is 0 and, as a tensor, changes neither shape nor dtype."""
     if not isinstance(bound, Tensor):
         return bound is not None and bool(bound == 0)
     if bound.requires_grad or torch.result_type(x, bound) != x.dtype:
@@ -112,7 +112,7 @@ def _is_zero(bound: Any, x: Tensor) -> bool:
 
 
 class _Relu(torch.autograd.Function):
-    """max(x, 0); back through it goes what goes through torch's, of gradients above 0 alone where its guide is on."""
+    """max(x, 0) with torch's gradient, restricted to positive gradients where the guide is on."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, at_zero: float, guide: Guided) -> Tensor:
@@ -136,7 +136,7 @@ class _Relu(torch.autograd.Function):
 
 
 def find_unguided(logits: Tensor) -> list[str]:
-    """Return the names of a graph's steps that rectify and are none of the ReLUs that `Guided` guides, sorted."""
+    """Return the sorted names of a graph's rectifying steps that `Guided` does not guide."""
     names, found = set[str](), set[Node]()
     front = [logits.grad_fn]
     while front:
@@ -169,17 +169,16 @@ def _is_floor(bound: Any) -> bool:
 
 
 def _is_swish(name: str, parents: Sequence[Node]) -> bool:
-    """Say whether a step is x * sigmoid(x)."""
+    """Return whether a step computes x * sigmoid(x)."""
     inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
     return name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node)
 
 
 class Rescaled(TorchFunctionMode):
-    """While it is entered, nonlinear steps go back by the rescale rule: by the slope from the baseline to the image.
+    """A mode in which nonlinear operations propagate by the rescale rule: the slope between baseline and image.
 
-    The second half of a batch are the baselines of the first. It meets functions, modules and methods of tensors, in
-    place or not, however often each is used; steps that no rule is known for, and those of a scripted network, go back
-    by their derivative.
+    The second half of a batch holds the baselines of the first half. Functions, modules and tensor methods are covered,
+    in place or not, however often each is used. Operations without a rule, and scripted networks, use the derivative.
     """
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
@@ -193,7 +192,7 @@ class Rescaled(TorchFunctionMode):
 
 
 class _Elementwise(torch.autograd.Function):
-    """A function of each number by itself."""
+    """An elementwise function with the rescale rule."""
 
     @staticmethod
     def forward(
@@ -218,11 +217,11 @@ class _Elementwise(torch.autograd.Function):
 
 
 class _MaxPool(torch.autograd.Function):
-    """The largest number of each window; the image's and the baseline's may lie at different places of it.
+    """Max-pooling with the rescale rule; image and baseline may have their maxima at different positions.
 
-    What a window changes by belongs to the place of the larger of both: the image's where the maximum rises, since the
-    baseline was smaller there, too, and the baseline's where it falls. There the input changes by as much or more, so
-    that no slope is above 1. A place in several windows has the sum of what they give it.
+    The change of a window goes to the position of the larger maximum: the image's if the maximum rises, the baseline's
+    if it falls. The input changes there at least as much, so no slope exceeds 1. A position in several windows gets the
+    sum.
     """
 
     @staticmethod

@@ -39,7 +39,7 @@ Form = tuple[str, str]  # (base, form), as in the table of estimators
 
 
 def _read_declared() -> Iterator[Estimator]:
-    """Yield what every file of `families` declares."""
+    """Yield the declarations of all files in `families`."""
     for file in iter_modules(families.__path__, f"{families.__name__}."):
         for row in import_module(file.name).ESTIMATORS:
             yield replace(row, base=row.base or row.id, module=file.name)
@@ -63,16 +63,16 @@ TWINS = {
 
 
 def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
-    """Return the estimator of this id: of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
+    """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
-    What is in the table may have parameters, `ID(noise=0.05)`. The id of what is returned has those that are not the
-    default, each number in its shortest form: `var-grad(noise=.050)` is `var-grad(noise=0.05)`. Those of a submission
-    are taken as they stand, since its file alone says what they are (`Submission.tuned`). `others` may have been meant
-    where there is none.
+    An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
+    default, each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of a
+    submission are kept as written, because its file alone defines them (`Submission.tuned`). `others` are further names
+    to suggest in the error.
 
     Raises:
-        UnknownName: There is none.
-        CallerError: It does not have these parameters, or not with these values.
+        UnknownName: There is no such estimator.
+        CallerError: The estimator lacks these parameters or does not accept these values.
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
@@ -94,7 +94,7 @@ def _twin(parent: Estimator, twin: str, name: str) -> Estimator:
 
 
 def split_names(text: str) -> list[str]:
-    """Split a list of ids at the commas between them, which are those outside of parentheses."""
+    """Split a list of ids at the commas outside of parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth = max(0, depth + (letter == "(") - (letter == ")"))
@@ -106,7 +106,7 @@ def split_names(text: str) -> list[str]:
 
 
 def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
-    """Return an estimator with the parameters that its id has, or a twin of it."""
+    """Build the estimator or twin with the parameters of an id."""
     if estimator_id.listed is None:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
@@ -121,9 +121,9 @@ def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
 
 
 def format_name(name: str) -> str:
-    """Return an id as tables show it: with the draws where they are far too few for the method's limit.
+    """Format an id for tables; the number of samples is added where it is far too small for convergence.
 
-    `rise` is shown as `rise(samples=256)`, which means the same.
+    `rise` becomes `rise(samples=256)`, which means the same.
     """
     estimator_id = EstimatorId.read(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
@@ -134,9 +134,8 @@ def format_name(name: str) -> str:
 
 
 def name_rows(rows: Iterable[str]) -> dict[str, str]:
-    """Return the names of a table's rows by id: of a submission that of its author, unless another row has it, too.
-
-    Then each has its id, which says of which file it is and how that was run.
+    """Choose the names of a table's rows by id: a submission has its author's name for it, or its id if two rows share
+    it.
     """
     asked = {row: EstimatorId.read(row) for row in rows}
     plain = {row: replace(each, digits=None, marks=()) for row, each in asked.items()}
@@ -151,14 +150,14 @@ def name_rows(rows: Iterable[str]) -> dict[str, str]:
 
 
 def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
-    """Return the ids of submissions by what a table of these rows calls them."""
+    """Map a table's names of submissions to their ids."""
     return {name: row for row, name in name_rows(rows).items() if EstimatorId.read(row).submitted}
 
 
 def find_ranking_estimator(name: str) -> Estimator | None:
-    """Return the estimator by whose rankings features go: this one, or the parent whose maps other images are given.
+    """Return the estimator whose ranking removes features: the estimator itself, or the parent of an other-image twin.
 
-    None for `random-redrawn`, which has no rankings; UnknownName where there is no estimator of this id.
+    None for `random-redrawn`, which has no ranking; UnknownName for an unknown id.
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
@@ -167,7 +166,7 @@ def find_ranking_estimator(name: str) -> Estimator | None:
 
 
 def _parent(twin: EstimatorId) -> Estimator | None:
-    """Return what a twin of this name would be made of: also the twins of a map are handed to other images."""
+    """Return the parent from which a twin of this name is made."""
     try:
         return find_estimator(str(twin.parent)) if twin.twins else None
     except UnknownName:
@@ -183,7 +182,7 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
 
 
 def find_known_estimator(name: str) -> Estimator:
-    """Return the estimator of this id, or a bare record of one that only a newer version knows."""
+    """Look up an estimator by id; an id that only a newer version knows gives a bare record."""
     try:
         return find_estimator(name)
     except CallerError:
@@ -191,7 +190,7 @@ def find_known_estimator(name: str) -> Estimator:
 
 
 class Name(NamedTuple):
-    """A name that people use, and what changes the answer: `Integrated Gradients`, `from the mean`."""
+    """A name for readers with its variation: `Integrated Gradients`, `from the mean`."""
 
     name: str
     detail: str
@@ -203,13 +202,13 @@ class Name(NamedTuple):
 
 
 def describe_control_inputs(control: str) -> str:
-    """Return what a control sees of the network, as the predicate of a sentence."""
+    """Describe how much of the network a control sees, as the predicate of a sentence."""
     told = find_known_estimator(control).uses_prediction
     return "knows no more of the network than the class that it predicts" if told else "never sees the network"
 
 
 def find_display_name(estimator: str) -> Name:
-    """Return how an estimator is called; what nobody named is called by its id."""
+    """Return an estimator's name for readers, or its id if it has none."""
     row = find_known_estimator(estimator)
     if row.submitted:
         return Name(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
@@ -228,7 +227,7 @@ def find_display_name(estimator: str) -> Name:
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
+    """Count the passes per image that the maps of these estimators take together: (400, 416) for the paper's 18."""
     variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
     for e in estimators:
@@ -249,11 +248,11 @@ def _cost(bases: Set[str], settings: Settings) -> Passes:
 
 
 def list_needed_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
-    """Return the bases whose maps of the image itself are needed, and those whose maps of its noisy copies are."""
+    """List the base maps needed on the image itself, and those needed on its noisy copies."""
     single = {base for base, form in wanted if form not in NOISY}
     return single, {base for base, form in wanted if form in NOISY}
 
 
 def find_settings(estimator: Estimator) -> Settings:
-    """Return what an estimator asks of the shared pass."""
+    """Return the estimator's settings of the shared pass."""
     return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

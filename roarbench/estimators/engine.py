@@ -1,4 +1,4 @@
-"""All wanted importance maps of a batch in one shared pass, however little memory there is."""
+"""Compute all importance maps of a batch in one shared pass, within the memory that there is."""
 
 import math
 import sys
@@ -26,7 +26,7 @@ _ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more 
 
 
 class Moments:
-    """Running mean and sum of squared deviations (Welford 1962): memory does not grow with the number of samples."""
+    """Running mean and sum of squared deviations (Welford 1962), in memory independent of the number of samples."""
 
     def __init__(self, shape: Tensor) -> None:
         self.count = 0
@@ -34,14 +34,14 @@ class Moments:
         self.deviations = torch.zeros_like(shape)
 
     def add(self, sample: Tensor) -> None:
-        """Take in one more sample."""
+        """Add one sample."""
         self.count += 1
         step = sample - self.mean
         self.mean.add_(step, alpha=1 / self.count)
         self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
     def form(self, name: str) -> Tensor:
-        """Return one of the ensembles of docs/protocol.md, section 3."""
+        """Return an ensemble by name (docs/protocol.md, section 3)."""
         variance = self.deviations / self.count
         forms = {
             "smooth": self.mean,
@@ -53,7 +53,7 @@ class Moments:
 
 
 def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
-    """Yield the same items, each made in a thread while the one before it is used: a GPU does not wait for noise."""
+    """Yield the items, each made in a thread while the one before is used, so that a GPU does not wait for noise."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -71,7 +71,7 @@ class ModelMaps(NamedTuple):
 
 
 class MapRequest(NamedTuple):
-    """Forms that are wanted of one model, and on which images."""
+    """Map forms requested of one model, and the images to explain."""
 
     wanted: Set[Form]  # (base, form) pairs
     model: nn.Module  # logits out, eval mode
@@ -81,10 +81,10 @@ class MapRequest(NamedTuple):
 
 
 def compute_model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
-    """Return each look's maps of the wanted forms in the fewest passes: 400 forward and 416 backward for all 18.
+    """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
 
-    The looks are at the same images, with the same numbers: the draws of their noisy copies are made once for all. The
-    maps of one do not depend on the others.
+    All requests have the same images and numbers, so the noise is drawn once. The maps of one request do not depend on
+    the others.
     """
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
@@ -97,7 +97,7 @@ def compute_model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
 
 
 class _RunningMaps:
-    """Maps of one look: those of the images themselves, and running moments over their noisy copies."""
+    """Maps of one request: those of the images themselves, and running moments over noisy copies."""
 
     def __init__(self, look: MapRequest) -> None:
         self._look = look
@@ -111,7 +111,7 @@ class _RunningMaps:
         self._kept = torch.zeros_like(look.batch.targets)
 
     def add(self, draws: Tensor) -> None:
-        """Take in one more noisy copy of every image."""
+        """Add one noisy copy of every image."""
         copies = self._scale.mul(draws).add_(self._images)
         for base, sample in self._bases(copies, self._repeated, self._count).items():
             self._moments[base].add(sample)
@@ -124,7 +124,7 @@ class _RunningMaps:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)
 
     def found(self) -> ModelMaps:
-        """Return the maps, when all copies were added."""
+        """Return the maps after all copies were added."""
         wanted = self._look.wanted
         forms = {(base, form): self._moments[base].form(form) for base, form in wanted if form not in SINGLE}
         forms |= {(base, form): SINGLE[form](self._clean[base]) for base, form in wanted if form in SINGLE}
@@ -139,23 +139,28 @@ def compute_importance_maps(
     precision: Precision = Precision.FLOAT32,
     note: Callable[["Explained"], object] = lambda explained: None,
 ) -> Maps:
-    """Return the importance maps of these estimators for one batch.
+    """Compute the importance maps of these estimators for one batch.
 
-    Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
-    `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets;
-    controls need no model. `black` is the black pixel, normalised, float (c, 1, 1).
+    All estimators share one model and one target per image, that is one `Estimator.variant`. For `untrained` the caller
+    passes the network with random weights, for `other-target` a batch with other targets. Controls need no model.
 
-    When memory runs out, the batch is halved until it fits. A map does not depend on how its batch was cut but for the
-    rounding of convolutions, which differs with the batch size: a few of the ranks that lie next to a boundary.
+    When memory runs out, the batch is halved until it fits. Halving changes a map only by the rounding of convolutions,
+    which depends on the batch size and moves a few ranks next to a boundary.
 
-    The precision is the model's, emulated where the hardware has it not; sums over noisy copies and along a path have
-    the type of the images. `note` is told what was found, for one batch of images explained at once after the other.
+    Args:
+        estimators: Estimators of one variant.
+        model: The explained network, in eval mode; None for controls.
+        batch: Images, targets and numbers.
+        black: The black pixel, normalised, float (c, 1, 1).
+        precision: Precision of the model's passes, emulated where the hardware lacks it; sums over noisy copies and
+            along paths keep the dtype of the images.
+        note: Receives `Explained` for each group of images that was explained at once.
 
     Returns:
         For each id, float (n, c, h, w) like the images, larger = more important.
 
     Raises:
-        ValueError: The model is in training mode: batch norm would change and let the images of a batch meet.
+        ValueError: The model is in training mode, in which batch norm mixes images.
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
@@ -204,7 +209,7 @@ def _check(subjects: Sequence[Subject]) -> None:
 
 
 class Explained(NamedTuple):
-    """Findings on the way to the maps of images that were explained at once."""
+    """By-products of the maps of images that were explained at once."""
 
     images: int
     # by id, of estimators over noisy copies: how many of an image's copies the model puts into the class that is
@@ -213,30 +218,30 @@ class Explained(NamedTuple):
 
 
 def use_exact_float32() -> AbstractContextManager[None]:
-    """Keep float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
+    """Switch off TF32 and nondeterministic sums of cuDNN, its defaults.
 
-    Both move features to other level bins (docs/decisions/0016). It says nothing of `Precision.BF16`.
+    Both move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
     """
     flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     return cast(AbstractContextManager[None], flags)
 
 
 def _eager() -> AbstractContextManager[None]:
-    """Call compiled networks step by step: hooks and rules of estimators do not reach what is compiled."""
+    """Run compiled networks eagerly: hooks and rules of estimators do not reach compiled code."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and to import it takes seconds
         return nullcontext()
     return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
 
 
 def count_fitting_images(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
-    """Return how many images a GPU explains together: a power of two, so that it seldom differs between machines.
+    """Estimate how many images a GPU explains at once: a power of two, so that machines rarely differ.
 
     Args:
-        free: Bytes of its memory that may be used; half of them are counted on, as images of trainings may lie in the
-            other half. The batch is halved if they do not do.
-        activations: Numbers that the network's layers put out for one image.
+        free: Free bytes; half of them are used, because training images may occupy the rest. Too large a batch is
+            halved later.
+        activations: Numbers that the network's layers produce for one image.
         shape: Channels, height and width of an image.
-        estimators: Maps that are held, with their running moments.
+        estimators: Maps in memory, with their running moments.
     """
     features = math.prod(shape)
     each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes; forward and backward
@@ -245,7 +250,7 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
 
 
 def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
-    """Return for each subject the maps and the counts of `Explained`, both by the estimator's id."""
+    """Compute each subject's maps and the counts of `Explained`, both by estimator id."""
     looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.shared]
@@ -263,7 +268,7 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
 
 
 def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
-    """Return the maps of one subject by the estimator's id; `found` has those of its model, by their settings."""
+    """Name the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}  # a blurred twin needs no other
     made = {key: compute_own_map(e, subject) for key, e in own.items()}
 
@@ -276,10 +281,10 @@ def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
 
 @torch.no_grad()
 def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
-    """Return the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
+    """Compute the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
-    It is made in the type of the images: differences of logits need all digits. One number stands for all channels
-    where the estimator has no more. RunError where the network lacks what the estimator needs.
+    The dtype is that of the images, because differences of logits need full precision. A map with one channel is
+    repeated for all channels. RunError where the network lacks a layer or operation that the estimator needs.
     """
     assert estimator.maps is not None, "the shared pass makes the others"
     images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
@@ -290,7 +295,7 @@ def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
 
 
 def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
-    """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it."""
+    """Compute the maps of some rows, in halves if memory runs out."""
     try:
         return compute(rows)
     except (MemoryError, RuntimeError) as error:
@@ -309,10 +314,10 @@ def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shap
 
 
 def find_job_group(estimator: Estimator) -> str:
-    """Return what shares a job with others: `controls`, without a network, or all that explain the same variant.
+    """Name the group of estimators that share a job: `controls`, or those that explain the same variant.
 
-    A submission, and what has passes of its own, has its own jobs, so that it fails alone; one call gives its map and
-    its blurred twin's.
+    A submission, or an estimator with passes of its own, has its own jobs, so that it fails alone; one call makes its
+    map and its blurred twin's.
     """
     if estimator.own_passes:
         return estimator.parent if estimator.variant == "trained" else estimator.id

@@ -31,7 +31,7 @@ NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms ove
 
 @dataclass(frozen=True)
 class Paper:
-    """One publication."""
+    """A publication."""
 
     source: str  # its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one
 
@@ -50,7 +50,7 @@ class Paper:
 
     @property
     def bibtex(self) -> str:
-        """Return the entry with a line for each field, in one order."""
+        """Return the entry with one field per line."""
         found = self.fields
         fields = {name: found[name] for name in ("title", "author", self._place, "year")}
         fields["title"] = f"{{{found['title']}}}"
@@ -64,23 +64,23 @@ class Paper:
 
 
 class Passes(NamedTuple):
-    """Passes of one image through a model."""
+    """Forward and backward passes of one image through a model."""
 
     forward: int
     backward: int
 
 
 def _unhashed_field(default: Any) -> Any:
-    """Return a field that is no part of an estimator's identity."""
+    """Return a field outside of an estimator's identity."""
     return field(default=default, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """One row of the table, all that is known of it.
+    """An estimator, as a row of the table.
 
-    The fields up to `values` are its identity. A file of `families` declares the others; those that are None there
-    have not been said, and `tests/estimators/test_declarations.py` asks for them.
+    The fields up to `values` are its identity. A file of `families` declares the others; None means not declared, and
+    `tests/estimators/test_declarations.py` finds these.
     """
 
     id: str  # what `--estimators` takes
@@ -118,7 +118,7 @@ class Estimator:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of everything that fixes its maps."""
+        """Return the hash of the fields that determine its maps."""
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
@@ -135,37 +135,37 @@ class Estimator:
 
     @property
     def parent(self) -> str:
-        """Return the id of what a twin was made from, or its own."""
+        """Return the id that a twin was made from, or its own."""
         return str(self.parts.parent)
 
     @property
     def row(self) -> str:
-        """Return the id of what all its twins were made from, or its own."""
+        """Return the id from which all its twins were made, or its own."""
         return str(self.parts.row)
 
     @property
     def default(self) -> str:
-        """Return the id of the same estimator with the default of every parameter, or its own."""
+        """Return the id with the default of every parameter."""
         return str(self.parts.default)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return how a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
+        """Return how a submission was run, if not in the sandbox on the CPU: `trusted`, `cuda`."""
         return self.parts.marks
 
     @property
     def source(self) -> str:
-        """Return the repository's file that declares it; empty for a submission."""
+        """Return the file of the repository that declares it; empty for a submission."""
         return f"{self.module.replace('.', '/')}.py" if self.module else ""
 
     @property
     def variant(self) -> str:
-        """Return what is explained: the `trained` reference, or what its twin explains instead."""
+        """Return the explained variant: `trained`, or that of its twin."""
         return self.twin if self.twin in VARIANTS else "trained"
 
     @property
     def submitted(self) -> bool:
-        """Return whether somebody submitted it."""
+        """Return whether it is a submission."""
         return self.base == SUBMISSION
 
     @property
@@ -180,57 +180,57 @@ class Estimator:
 
     @property
     def hangs_on_network(self) -> bool:
-        """Return whether its maps differ with the network, which it explains or whose answer it is told."""
+        """Return whether its maps depend on the network, through the network itself or its prediction."""
         return self.uses_prediction or not self.control
 
     @property
     def spatial(self) -> bool:
-        """Return whether it needs what lies beside a feature, also because its map or its baseline is blurred."""
+        """Return whether it uses neighbouring features, also through a blurred map or baseline."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 
     @property
     def has_map(self) -> bool:
-        """Return whether it has importance maps; `random-redrawn` is drawn while training and has none."""
+        """Return whether it has importance maps; `random-redrawn`, drawn during training, has none."""
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
     @property
     def is_model_free(self) -> bool:
-        """Return whether it sees at most the predicted class and knows no truth: a map that explains has to beat it."""
+        """Return whether it uses at most the predicted class and no ground truth: a bar for maps that explain."""
         return self.control and self.is_ranked and not self.uses_ground_truth
 
     @property
     def is_ranked(self) -> bool:
-        """Return whether it is a row of its own; twins and `random-redrawn` check another row and have no place."""
+        """Return whether it is a row of its own; twins and `random-redrawn` check another row."""
         return self.id in CONTROLS or (self.has_map and not self.twin)
 
     def value(self, name: str) -> Value:
-        """Return what a parameter is."""
+        """Return the value of a parameter."""
         return {**self.parameters, **dict(self.values)}[name]
 
     def whole(self, name: str) -> int:
-        """Return the value of a parameter that is a whole number."""
+        """Return the value of an integer parameter."""
         return int(self.value(name))
 
     def passes(self, features: int = FEATURES) -> Passes:
-        """Return what an image's map costs in passes of its own; `features` counts for exact Shapley values."""
+        """Return the passes per map outside of the shared pass; `features` matters for exact Shapley values."""
         if callable(self.cost):
             return self.cost(self, features)
         return self.cost or Passes(0, 0)
 
 
 class ClassImages(NamedTuple):
-    """Images of the classes, made of training images without a network, float32 (classes, c, h, w), normalised."""
+    """An image per class, made from training images without a network, float32 (classes, c, h, w), normalised."""
 
     means: Tensor  # how far the mean image of each class lies from that of all
     weights: Tensor  # of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
 
     def to(self, device: torch.device) -> ClassImages:
-        """Return both on a device."""
+        """Move both to a device."""
         return ClassImages(self.means.to(device), self.weights.to(device))
 
 
 class Batch(NamedTuple):
-    """Images with all that estimators and controls may look at beside the model."""
+    """Images, targets and everything else that estimators and controls may use, except the model."""
 
     images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
     targets: Tensor  # int64 (n,), the classes to explain
@@ -253,7 +253,7 @@ class Batch(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Parameters of the shared pass; those of the paper by default."""
+    """Parameters of the shared pass; the defaults are the paper's."""
 
     noise: float = NOISE  # standard deviation of the noise on copies, as a share of the image's range
     samples: int = SAMPLES  # noisy copies of an image
@@ -265,7 +265,7 @@ PAPERS = Settings()
 
 
 class MapInput(NamedTuple):
-    """Input of the function that makes an estimator's maps."""
+    """Input of a function that computes an estimator's maps."""
 
     estimator: Estimator
     batch: Batch
@@ -285,20 +285,23 @@ class MapInput(NamedTuple):
 
     @property
     def baseline(self) -> Tensor:
-        """Return each image without its features, as the estimator's `baseline` says, like the images."""
+        """Return each image's baseline, like the images, by the estimator's parameter `baseline`."""
         return make_baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
 
     def logit(self, images: Tensor) -> Tensor:
-        """Return the logit of the class to explain, (n, 1), for images that stand in for the batch's."""
+        """Return the target logit, (n, 1), of other images in place of the batch's."""
         found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
         return found
 
 
 def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
-    """Return for each image, float (n, c, h, w), normalised, what it is without its features, a new tensor.
+    """Return the baseline of each image, float (n, c, h, w), normalised, as a new tensor.
 
-    That is `black`, (c, 1, 1), the normalised pixel; `mean`, the mean colour of the images that normalise, which is 0;
-    or `blur`, the image after the Gaussian of the blurred twins.
+    Args:
+        name: `black`, the black pixel; `mean`, the mean colour of the training images, which is 0; or `blur`, the image
+            after a Gaussian blur.
+        images: Float (n, c, h, w), normalised.
+        black: The black pixel, normalised, (c, 1, 1).
     """
     if name == "black":
         return torch.empty_like(images).copy_(black)
@@ -306,17 +309,18 @@ def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
 
 
 def blur(importance: Tensor, width: float = BLUR) -> Tensor:
-    """Blur each channel of a map (n, c, h, w) by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
+    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information (Song et al., arXiv
+    2304.13836).
 
-    Its standard deviation is `width` of the side, at most 0.2. The kernel ends at 4 of them, and beyond the border the
-    map is mirrored about its outermost features.
+    The standard deviation is `width` of the side, at most 0.2. The kernel is cut off at 4 standard deviations, and the
+    map is mirrored at its border.
     """
     h, w = importance.shape[2:]
     return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
 
 
 def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
-    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    """Return the blur as a matrix (side, side): row i is the blurred unit impulse at i."""
     sigma = width * side
     radius = round(4 * sigma)
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)

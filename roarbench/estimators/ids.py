@@ -18,10 +18,10 @@ Value = float | int | str
 
 @dataclass(frozen=True)
 class EstimatorId:
-    """An id in its parts, whether or not there is such an estimator.
+    """The parts of an id, whether or not the estimator exists.
 
-    `NAME(listed)~twin` is an estimator of the table, `NAME@digits(listed)~trusted~cuda~twin` a submission. What is
-    neither is a name without other parts, so that `str` always gives back what was read.
+    `NAME(listed)~twin` is an estimator of the table, `NAME@digits(listed)~trusted~cuda~twin` a submission. Any other
+    text is a name without parts, so `str` always returns the text that was read.
     """
 
     name: str  # in the table of estimators, or of a submission
@@ -33,7 +33,7 @@ class EstimatorId:
     @classmethod
     @lru_cache(4096)  # of a store with 25,000 results each id is read a hundred times
     def read(cls, text: str) -> "EstimatorId":
-        """Take an id apart."""
+        """Parse an id."""
         if not (found := _ID.fullmatch(text)):
             return cls(text)
         name, digits, listed, tail = found.groups()
@@ -46,37 +46,37 @@ class EstimatorId:
 
     @property
     def file(self) -> str:
-        """Return which file was submitted, `NAME@digits`; the name of what is in the table."""
+        """Return the submitted file, `NAME@digits`; for an estimator of the table, its name."""
         return self.name if self.digits is None else f"{self.name}@{self.digits}"
 
     @property
     def entry(self) -> str:
-        """Return what was submitted, with its parameters: the id without marks and twins."""
+        """Return the id without run options and twins."""
         return self.file if self.listed is None else f"{self.file}({self.listed})"
 
     @property
     def submitted(self) -> bool:
-        """Return whether it is a submission's."""
+        """Return whether the id is a submission's."""
         return self.digits is not None
 
     @cached_property
     def parent(self) -> "EstimatorId":
-        """Return what its last twin was made from, or itself."""
+        """Return the id that the last twin was made from, or itself."""
         return replace(self, twins=self.twins[:-1])
 
     @property
     def row(self) -> "EstimatorId":
-        """Return what all its twins were made from, or itself."""
+        """Return the id from which all twins were made, or itself."""
         return replace(self, twins=())
 
     @property
     def default(self) -> "EstimatorId":
-        """Return the same with the default of every parameter."""
+        """Return the id with the default of every parameter."""
         return replace(self, listed=None)
 
     @property
     def explains_next(self) -> bool:
-        """Return whether it explains the next one of a suite's references."""
+        """Return whether the twin explains the next of a suite's explained networks."""
         return OTHER_REFERENCE in self.twins
 
 
@@ -86,7 +86,7 @@ def make_twin_id(estimator: str, twin: str) -> str:
 
 
 class Parameter(NamedTuple):
-    """A value that may stand in the name of an estimator."""
+    """A parameter that an id may contain."""
 
     about: str
     expected: str  # which values there are
@@ -136,10 +136,10 @@ PARAMETERS = {  # in the order in which names have them
 def read_values(
     owner: str, own: Mapping[str, Value], written: str, name: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
-    """Return the non-default parameters in an estimator's name, in the order of the table.
+    """Parse the parameters of an estimator's id; return those that are not default, in the order of the table.
 
-    `format_value` stands between the parentheses of the name; `own` are the owner's parameters with their defaults.
-    CallerError where it does not have these parameters, or not with these values.
+    `own` are the estimator's parameters with their defaults; `format_value` writes values. CallerError for unknown
+    parameters and unsuitable values.
     """
     values: dict[str, Value] = {}
     for part in written.split(","):
@@ -158,5 +158,5 @@ def read_values(
 
 
 def format_value(value: Value) -> str:
-    """Return a value as names have it, each number in its shortest form."""
+    """Format a value as ids do, each number in its shortest form."""
     return f"{value:g}" if isinstance(value, float) else str(value)

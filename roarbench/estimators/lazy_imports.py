@@ -1,6 +1,6 @@
-"""torch, captum and what needs them, imported when they are first used: the list of estimators is read at every start.
+"""torch, captum and related modules, imported at first use, because every start reads the list of estimators.
 
-The files of `families` take torch from here, and nothing else does: to import it takes longer than most commands.
+Only the files of `families` take torch from here.
 """
 
 from importlib import import_module

@@ -43,7 +43,7 @@ _CLIPS = (
 
 
 class InBf16(nn.Module):
-    """A float32 network that computes in bfloat16, both ways; its logits and the gradients of images are float32."""
+    """A float32 network that computes in bfloat16; its logits and the gradients of images are float32."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class InBf16(nn.Module):
 
 
 class SplitStem(nn.Module):
-    """A network in eval mode in two parts.
+    """A network in eval mode, split into an affine stem and the rest.
 
     Attributes:
         stem: Affine in the images.
-        rest: What makes logits of the stem's outputs.
+        rest: Computes logits from the stem's outputs.
     """
 
     def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
@@ -78,16 +78,16 @@ class SplitStem(nn.Module):
 
 
 def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
-    """Return a network that computes in this precision; of a `SplitStem` one the rest does, and the stem in float32."""
+    """Return a network that computes in this precision; a `SplitStem` keeps its stem in float32."""
     if precision is Precision.FLOAT32:
         return model
     return SplitStem(model.stem, InBf16(model.rest)) if isinstance(model, SplitStem) else InBf16(model)
 
 
 def split_stem(network: GraphModule) -> nn.Module:
-    """Return a traced network divided behind its first convolution; as it is where anything else meets the images.
+    """Split a traced network after its first convolution; unchanged where another operation uses the images.
 
-    Its batch norms are folded, by `fold_batchnorm`; it is taken apart.
+    `fold_batchnorm` folds its batch norms; the traced network is taken apart.
     """
     images = next(node for node in network.graph.nodes if node.op == "placeholder")
     first, *others = images.users
@@ -104,10 +104,11 @@ def split_stem(network: GraphModule) -> nn.Module:
 
 
 def fold_batchnorm(model: nn.Module) -> GraphModule:
-    """Return a copy of a network in eval mode without its batch norms: the same up to rounding, in fewer steps.
+    """Return a copy of a network in eval mode with batch norms folded into convolutions: equal up to rounding, and
+    faster.
 
-    Its ReLUs stay modules of their own, and so does a batch norm that follows no convolution.
-    `benchmarks/peers/test_maps.py` compares the time of maps with and without.
+    ReLUs stay separate modules, as does a batch norm that follows no convolution. `benchmarks/peers/test_maps.py`
+    compares the time of maps with and without.
     """
     traced = symbolic_trace(copy.deepcopy(model))
     _return_logits(traced.graph)
@@ -128,7 +129,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 
 
 def _return_logits(graph: Graph) -> None:
-    """Make a traced network whose output is an object with `logits` return these alone."""
+    """Make a traced network return `logits` where its output is an object with this attribute."""
     output = graph.output_node()
     (made,) = output.args
     if isinstance(made, Node) and "logits" in made.kwargs:
@@ -137,16 +138,16 @@ def _return_logits(graph: Graph) -> None:
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return a network's blocks, from the image on: its smallest parts that have two convolutions or more.
+    """Return a network's blocks in order: the smallest proper submodules with at least two convolutions.
 
-    The whole network is none of its parts. For a ResNet they are its residual blocks.
+    For a ResNet these are its residual blocks.
     """
     parts = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
     return [part for part in parts if not any(count_convolutions(child) >= 2 for child in part.children())]
 
 
 def count_convolutions(module: nn.Module) -> int:
-    """Count the two-dimensional convolutions of a module, itself among them."""
+    """Count the two-dimensional convolutions in a module, itself included."""
     return sum(isinstance(each, nn.Conv2d) for each in module.modules())
 
 
@@ -156,8 +157,8 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     Args:
         model: In eval mode.
         images: Float (n, c, h, w).
-        layer: `block1`, `block2` and so on, or `last`: the last block, or where that has a single place or is a gate,
-            as in squeeze and excitation, the last module of which neither is true.
+        layer: `block1`, `block2`, …, or `last`: the last block; if that has a single position or is a gate, as in
+            squeeze and excitation, the last module for which neither is true.
 
     Raises:
         RunError: There is no such layer.
@@ -185,7 +186,7 @@ def _has_places(output: Any) -> bool:
 
 
 def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
-    """Return the output of the layer that is asked for, of those that may be looked at."""
+    """Select the requested layer's output among the suitable ones."""
     blocks = find_blocks(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
     found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
@@ -201,7 +202,7 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
 
 
 def _find_used(logits: Tensor) -> set[GradNode]:
-    """Return the steps of a graph whose output reaches the logits, not only as what a product weighs features with."""
+    """Find the graph steps whose output reaches the logits other than as a gate."""
     found: set[GradNode] = set()
     front = [logits.grad_fn]
     while front:
@@ -219,7 +220,7 @@ def _parents(node: GradNode) -> list[GradNode]:
 
 
 def _is_gate(node: GradNode) -> bool:
-    """Say whether a step squashes its input, but for views of it and arithmetic with numbers."""
+    """Return whether a step squashes its input, apart from views and arithmetic with constants."""
     while node.name() in _VIEWS | _ARITHMETIC and len(_parents(node)) == 1:
         (node,) = _parents(node)
     return node.name() in _GATES
@@ -234,7 +235,7 @@ class Sum(nn.Module):
 
 
 class Linear(nn.Module):
-    """A call that is linear in its tensor, or like a max-pool chooses numbers of it."""
+    """A call that is linear in its tensor, or selects values of it like max-pooling."""
 
     def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -246,7 +247,7 @@ class Linear(nn.Module):
 
 
 class Clip(Linear):
-    """A ReLU that ends at a largest number, as the factor that it is for each number: all relevance goes through."""
+    """A ReLU with an upper limit, as the factor of each value; all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the call does."""
@@ -254,10 +255,10 @@ class Clip(Linear):
 
 
 def trace_to_modules(model: nn.Module) -> GraphModule:
-    """Return a copy of a network: the same function up to rounding, in modules of which each is used once.
+    """Copy a network into modules that are used once each: the same function up to rounding.
 
-    Batch norms are folded into the convolutions before them, sums of branches are `Sum`, and what does nothing
-    in eval mode is gone. RunError where it has a step that no rule for relevance is known for.
+    Batch norms are folded into convolutions, sums of branches become `Sum`, and operations without effect in eval mode
+    are dropped. RunError where an operation has no relevance rule.
     """
     traced = _trace(model)
     modules, seen = dict(traced.named_modules()), set[object]()
@@ -293,7 +294,7 @@ def _trace(model: nn.Module) -> GraphModule:
 
 
 def _step(node: Node, module: nn.Module | None) -> nn.Module:
-    """Return a module that does what a node does."""
+    """Return a module that performs a node's operation."""
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
         return nn.ReLU()  # one for each use, and never in place
     if isinstance(module, (*_POOLS, *_PADS)):
@@ -321,7 +322,7 @@ def _no_rule(step: str) -> RunError:
 
 
 def _call_of(node: Node) -> Callable[[Tensor], Tensor]:
-    """Return the call of a node as a function of its tensor."""
+    """Return a node's operation as a function of its tensor."""
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
     others = node.args[1:]
     named = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
@@ -329,7 +330,7 @@ def _call_of(node: Node) -> Callable[[Tensor], Tensor]:
 
 
 def _is_rectifier(call: Callable[[Tensor], Tensor]) -> bool:
-    """Say whether a function is 0 up to 0 and then at first the number itself."""
+    """Return whether a function is 0 for negative numbers and the identity just above 0."""
     line = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3])
     return bool((call(line.clone()) == line.clamp(min=0)).all())
 

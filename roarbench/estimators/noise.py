@@ -15,19 +15,18 @@ _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; 
 
 
 def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
-    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels_last order.
+    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), channels last.
 
-    n_j ~ Normal(0, (noise (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
-    Copies with less or more noise have the same draws.
+    n_j ~ Normal(0, (noise (max x - min x))^2) with the maximum and minimum of the normalised image (docs/protocol.md,
+    section 3). Another noise level scales the same draws.
     """
     return compute_noise_scale(images, noise).mul(draw_normal_noise(images, ids, j, seed)).add_(images)
 
 
 def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Return the standard normal draws of the j-th noisy copy of each image; they depend on its number alone.
+    """Draw the standard normal noise of the j-th noisy copy of each image; it depends on the image's number alone.
 
-    Their shape, type and device are those of the images, (n, c, h, w). They are drawn in channels_last order, in which
-    networks run faster.
+    Shape, dtype and device are those of the images, (n, c, h, w), in channels-last order.
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
@@ -42,12 +41,12 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
 
 
 def compute_noise_scale(images: Tensor, noise: float) -> Tensor:
-    """Return the standard deviation of each image's noise, (n, 1, 1, 1): this share of the image's range."""
+    """Return the standard deviation of each image's noise, (n, 1, 1, 1): `noise` times the image's range."""
     return noise * (images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True))
 
 
 def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
-    """Return the random control: uniform importance in [0, 1), float32 of the images' shape, always the same."""
+    """Draw the random control: uniform importance in [0, 1), float32 of the images' shape, fixed per image."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         make_rng(seed, RngStream.RANDOM, image).random(dtype=np.float32, out=row)
@@ -55,15 +54,17 @@ def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
 
 
 def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Return where on the path to its j-th noisy copy each image is looked at, uniform in [0, 1), (n, 1, 1, 1)."""
+    """Draw the position on the path to the j-th noisy copy, uniform in [0, 1), (n, 1, 1, 1)."""
     drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
 def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
-    """Return the j-th random mask of RISE, the same for all images: 0 or 1 for each cell, and how far it is moved.
+    """Draw the j-th RISE mask, shared by all images: the cells and their shift.
 
-    float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
+    Returns:
+        float32 (side, side), each cell 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a
+        cell.
     """
     generator = make_rng(seed, RngStream.MASK, 0, j)
     cells = (generator.random((side, side)) < 0.5).astype(np.float32)
@@ -72,11 +73,13 @@ def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], 
 
 
 def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
-    """Return coalitions of features as the Shapley kernel weighs them, the same for all images (Lundberg & Lee 2017).
+    """Draw coalitions of features from the Shapley kernel, shared by all images (Lundberg & Lee 2017).
 
-    Sizes s have probabilities in proportion to 1 / (s (d - s)), members are drawn without favour, and every second
-    coalition is what the one before it left out. bool (count, features), True for members; none is empty, none is
-    whole.
+    Sizes s have probabilities proportional to 1 / (s (d - s)), members are uniform, and every second coalition is the
+    complement of the one before.
+
+    Returns:
+        bool (count, features), True for members; no coalition is empty or complete.
     """
     sizes = np.arange(1, features)
     chances = 1 / (sizes * (features - sizes))
@@ -91,9 +94,9 @@ def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
 
 
 def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
-    """Return what removed features are filled with by chance, float32 of the images' shape, always the same.
+    """Draw random fill values, float32 of the images' shape, fixed per image.
 
-    Standard normal numbers, or whole numbers in 0 … 255, each equally likely.
+    They are standard normal, or integers in 0 … 255 with equal probability.
     """
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
@@ -103,6 +106,6 @@ def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
 
 
 def draw_other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
-    """Return for each image a class of int64 (n,), in [0, classes), that is not its target, each equally likely."""
+    """Draw for each image a class of int64 (n,), in [0, classes), other than its target, with equal probability."""
     steps = [make_rng(seed, RngStream.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes

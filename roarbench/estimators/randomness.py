@@ -1,7 +1,7 @@
 """Random numbers of single images: ties, pairs of images and their seeds. Imports no torch.
 
-Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, what the draw is for), the
-upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.
+Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, purpose), the upper half of
+the 256-bit counter is (image, j), and the lower half counts within one draw, so no two draws share a bit.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class RngStream(IntEnum):
-    """Purpose of a draw."""
+    """The purpose of a draw."""
 
     NOISE = 0
     RANDOM = 1
@@ -25,15 +25,15 @@ class RngStream(IntEnum):
 
 
 def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random.Generator:
-    """Return the source of the draws that are for one thing and belong to one image."""
+    """Make the generator of one purpose and one image."""
     return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))
 
 
 def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each of n images another one, int64 (n,): every image is another one's exactly once.
+    """Pair each of n images with another, int64 (n,): each image is used exactly once.
 
-    The images stand in a circle in random order, and each is given the one before it. The number of the first in the
-    data set keeps training and test images apart.
+    The images form a circle in random order, and each is paired with the one before it. `first`, the first image's
+    number in the data set, separates training and test images.
     """
     order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
     others = np.empty(n, np.int64)

@@ -1,4 +1,4 @@
-"""Which references, rankings and networks a store's folder has of those that runs rest on, with their checksums."""
+"""The explained networks, rankings and scoring networks that runs need, with their checksums in the store's folder."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from roarbench.store.run_result import RunResult
 
 
 def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
-    """Yield what runs rest on, whether the folder has it or not."""
+    """Yield the files that runs need, whether they exist or not."""
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
         yield from _reference(work.explained[number])
     for spec in find_needed_rankings(work, runs):
@@ -31,10 +31,10 @@ def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact
 
 
 def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None:
-    """Compare the images, and the rankings that there are already, with the checksums of their manifests.
+    """Compare images and existing rankings with the checksums of their manifests.
 
-    To be called once by a command, before its workers read them; StoreError where something was altered. Large files
-    that were read whole before are compared by a sample, unless `whole`.
+    A command calls this once before its workers read them; StoreError for altered files. Large files that were read
+    whole before are compared by a sample, unless `whole`.
     """
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
     todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
@@ -44,7 +44,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
 
 
 def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
-    """Yield what results say of rankings and weights that the folder has."""
+    """Yield the checksums that results record of rankings and weights in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.explained_by(result.run)
@@ -60,7 +60,7 @@ def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[Re
 
 
 def list_made_artifacts(step: Step) -> list[Artifact]:
-    """Return what a step that is over has made, of what many runs rest on."""
+    """Return the files that a finished step has made for many runs."""
     first, *rest = step.job.arguments
     if step.kind == "reference":
         return list(_reference(first))
@@ -76,7 +76,7 @@ def list_made_artifacts(step: Step) -> list[Artifact]:
 
 
 def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
-    """Yield the weights of a reference with its predictions, split by split."""
+    """Yield the weights of an explained network with its predictions, split by split."""
     reference, title = explained.reference.key, _title(explained)
     for split in explained.splits:
         found = _reference_checksum(explained, split)
@@ -84,7 +84,7 @@ def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
 
 
 def _title(explained: ReferenceModel) -> str:
-    """Return what messages call a reference."""
+    """Return the name of an explained network in messages."""
     return f"{explained.step} of {explained.work.suite.title}"
 
 
@@ -97,7 +97,9 @@ def _ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
 
 
 def _reference_checksum(explained: ReferenceModel, split: Split) -> str:
-    """Return the checksum of weights and predictions; empty where they are not there, or of unnoted weights."""
+    """Return the checksum of weights and predictions; empty where they are missing or the weights' checksum is not
+    recorded.
+    """
     store = explained.store
     if not (store.has() and store.predicted(split)):
         return ""

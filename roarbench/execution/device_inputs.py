@@ -1,6 +1,6 @@
-"""Where a run's images and removed bits lie: on the device that trains if they fit, else they are streamed.
+"""Place a run's images and masks on the training device if they fit, else stream them.
 
-Matched masks of test images are made here: what another image's map removes, stratum by stratum.
+Matched masks of test images are made here, from another image's map and stratum by stratum.
 """
 
 import os
@@ -40,7 +40,7 @@ SHARE = 0.6  # of the memory that pixels and bits of a data set may take; the re
 
 
 def make_untouched(images: ImageData, split: Split) -> Inputs:
-    """Return images with nothing removed."""
+    """Return images with no features removed."""
     if not can_fit_in_memory(images, 0):
         return _stream(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
@@ -59,9 +59,9 @@ def _stream(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, 
 
 
 def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
-    """Return the packed removed bits of a split, uint8 (n, width), in a file without a name, which ends with its map.
+    """Extract the packed masks of a split, uint8 (n, width), into an unnamed file that is freed with its map.
 
-    Each epoch reads this file: 24 GB for ImageNet, where the planes of five levels have 72 GB.
+    Every epoch reads this file: 24 GB for ImageNet, where the bit-planes of five levels have 72 GB.
     """
     planes, layout = rankings.planes(split), rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
@@ -71,9 +71,9 @@ def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
 
 
 def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
-    """Return the images of a split without what packed bits, uint8 (n, width), say, by the fill of a cell.
+    """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill.
 
-    CallerError where another fill than the mean, which is made once, has no room for its images in memory.
+    CallerError where images with another fill than the mean, which are made once, do not fit into memory.
     """
     images, bits, mean = (
         get_device_pixels(data, split),
@@ -93,29 +93,29 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
 
 
 def find_removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
-    """Return packed removed bits of all images of a split, uint8 (n, width), on the device."""
+    """Return the packed masks of all images of a split, uint8 (n, width), on the device."""
     bits = find_removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
     return torch.from_numpy(bits).to(choose_device())
 
 
 @lru_cache(maxsize=2)
 def get_device_pixels(images: ImageData, split: Split) -> Tensor:
-    """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
+    """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a CPU, one copy on a GPU."""
     return torch.from_numpy(images[split].pixels).to(choose_device())
 
 
 def load_pixels(images: ImageData, split: Split) -> Tensor:
-    """Return all pixels of a split, uint8 (n, c, h, w): as `pixels` does where a GPU can hold them, else as mapped."""
+    """Return all pixels of a split, uint8 (n, c, h, w), on a GPU that can hold them, else memory-mapped."""
     return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
 def get_device_mean(images: ImageData) -> Tensor:
-    """Return what replaces a removed feature, the training mean, float32 (c,), in [0, 255], on the device."""
+    """Return the fill value, the training mean, float32 (c,), in [0, 255], on the device."""
     return torch.tensor(images.mean, device=choose_device())
 
 
 def can_fit_in_memory(images: ImageData, width: int) -> bool:
-    """Return whether both splits fit in memory, with `width` bytes of removed bits for each image."""
+    """Return whether both splits fit in memory, with `width` bytes of mask per image."""
     parts = [images[split].pixels for split in Split]
     count = sum(map(len, parts))
     mapped = choose_device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
@@ -131,9 +131,10 @@ def _memory() -> float:
 def match_bits(
     images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Return packed removed bits, uint8 (n, width), that follow other images' maps and change each image as much.
+    """Return packed masks, uint8 (n, width), that follow other images' maps, matched in how much removal changes an
+    image.
 
-    `removed` has what each image's own map removes, of the same shape; `others`, int64 (n,), whose map each is handed.
+    `removed` are the masks of each image's own map; `others`, int64 (n,), the image whose map each one gets.
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)
@@ -148,7 +149,7 @@ def match_bits(
 
 
 def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the strata of some test images; kept for other runs where those of all images take little room."""
+    """Return the strata of some test images; small ones are kept for other runs."""
     if images.test.pixels.size <= _KEPT:
         return _compute_strata(images, cell.unit, cell.fill)[rows]
     return _compute_strata_of(images, cell.unit, cell.fill, rows)

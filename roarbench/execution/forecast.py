@@ -44,7 +44,7 @@ _ON_CORES = {"decode", "noise", "submission"}  # also where there is a GPU
 
 
 class Design(NamedTuple):
-    """Work of a suite, and the step that made it shorter than the one before."""
+    """The work of a suite after one more step of shortening."""
 
     step: str
     trainings: int
@@ -56,10 +56,12 @@ class Design(NamedTuple):
 
 
 def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
-    """Return the suite that this one shortens, and each step to this one, cumulative; nothing for any other suite.
+    """Return the suite that this one shortens, and each cumulative step to this one; empty for other suites.
 
-    `rates` are this suite's; images of a recipe with other sizes take as much longer as they have more pixels. `wall`
-    says the seconds from start to end.
+    Args:
+        suite: The short suite.
+        rates: Its rates; recipes with other image sizes scale by pixels.
+        wall: Returns the seconds from start to end.
     """
     if suite.name not in FAST:
         return []
@@ -72,7 +74,7 @@ def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], f
 
 
 def format_designs(designs: list[Design], device: str) -> Iterator[str]:
-    """Yield a table of designs for a terminal, with a heading line; nothing where there is none."""
+    """Yield a table of designs for a terminal with a heading; nothing without designs."""
     if designs:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]
         rows += [[each.step, f"{each.trainings:,}", f"{each.seconds / _DAY:,.1f}"] for each in designs]
@@ -84,7 +86,7 @@ def format_designs(designs: list[Design], device: str) -> Iterator[str]:
 
 
 def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield suites from the long one to the short one, each with one more of the short one's choices."""
+    """Yield suites from the long one to the short one, each with one more choice of the short one."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)
     recipe = short.recipe_record
@@ -112,7 +114,7 @@ def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]
 
 
 def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]) -> SharedInputs:
-    """Return what a folder has, whole, of what these points on the images of this fingerprint rest on."""
+    """Return the complete shared inputs in a folder for these points on the images of this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
@@ -139,7 +141,7 @@ def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: 
 
 @dataclass(frozen=True)
 class Plan:
-    """Work that would be done, and what it takes."""
+    """Missing work with its cost."""
 
     title: str
     runs: int
@@ -152,7 +154,7 @@ class Plan:
 
     @property
     def designs(self) -> list[Design]:
-        """Return the longer suite that this one shortens, and each step to this one; empty for any other suite."""
+        """Return the longer suite that this one shortens, and the steps to this one; empty for other suites."""
         return list_designs(self.suite, self.estimates[-1], self._wall_of)
 
     @property
@@ -174,7 +176,7 @@ class Plan:
         return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        """Return plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
         work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
         counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
@@ -191,13 +193,13 @@ class Plan:
         }
 
     def text(self) -> str:
-        """Return the report for a terminal: each part on its line."""
+        """Format the report for a terminal, a line per part."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._lines())
 
     def brief(self) -> str:
-        """Return three lines for whoever starts it: what is trained, how long it takes, and the disk that it needs."""
+        """Return three lines: trainings, duration and disk."""
         work, rates = self.work, self.estimates[0]
         trained = ", ".join(
             [format_count(work.trainings - work.references, "training"), format_count(work.references, "reference")]
@@ -275,9 +277,9 @@ def _together(seconds: float) -> str:
 
 
 def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
-    """Count what is missing of a suite in results and in the store's folder.
+    """Count the missing work of a suite, given its results and the store's folder.
 
-    Images may still be to decode though the store holds results of such.
+    Images may need decoding even if the store has results of them.
     """
     todo = [point for point in expand_points(found.suite) if point not in found.results]
     work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
@@ -301,10 +303,9 @@ def make_plan(
     measure: Callable[[SuiteSpec, Work], Rates] | None = None,
     submission: float | None = None,
 ) -> Plan:
-    """Say what the work takes that is missing of a suite.
+    """Plan the missing work of a suite.
 
-    Rates are assumed if there is nothing to measure them. `submission` is in seconds of a core for the map of one
-    image, where it was measured.
+    Rates are assumed without `measure`. `submission` is the measured core-seconds per map of a submission.
     """
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))

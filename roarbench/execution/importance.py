@@ -1,4 +1,4 @@
-"""Importance maps of a range of images: by our engine, by a control, or by a submission in its sandbox."""
+"""Importance maps of a range of images, by the engine, a control, or a submission in its sandbox."""
 
 import time
 from collections import defaultdict
@@ -49,19 +49,19 @@ _AT_ONCE = 1024  # images
 
 
 class TimedMap(NamedTuple):
-    """Importance maps, float32 (n, c, h, w) or (n, h, w), where they were made, and how, from whichever weights."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), on their device, with their provenance."""
 
     importance: Tensor
     provenance: MapProvenance
 
 
 def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Return the numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
+    """Return the numbers of the images `start` … `stop - 1` of a split, unique over both splits; int64."""
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
 def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
-    """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
+    """Return the images `start` … `stop - 1`, normalised, with the predictions to explain as targets."""
     images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
     if store.predicted(split):
@@ -79,15 +79,15 @@ Made = dict[tuple[ReferenceModel, str], TimedMap]
 def make_and_time_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
-    """Return the maps of a range of images by estimator id, on the processor."""
+    """Make the maps of a range of images by estimator id, on the CPU."""
     made = make_and_time_maps_together([(explained, name) for name in names], split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
 def make_and_time_maps_together(request: Requests, split: Split, start: int, stop: int) -> Made:
-    """Return the maps of a range of images for several references of a suite; noise is drawn once for all.
+    """Make the maps of a range of images for several explained networks; noise is drawn once for all.
 
-    The maps stay on the device where they were made.
+    The maps stay on their device.
     """
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
     pairs = ((explained, find_estimator(name)) for explained, name in set(request))
@@ -124,7 +124,7 @@ def make_maps_and_ties(
 
 
 class _Explaining(NamedTuple):
-    """Estimators of one group, on the images that they explain by a reference."""
+    """Estimators of one group with the images and the network that they explain."""
 
     explained: ReferenceModel
     estimators: list[Estimator]
@@ -146,7 +146,7 @@ def _norm(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
-    """Return the maps of one group by each of several references."""
+    """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _variant_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.network_of(part.explained.number))
@@ -155,7 +155,7 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 
 
 def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
-    """Return the maps of a submission, or of its twin where that is the same ones blurred."""
+    """Return a submission's maps, or their blurred twin."""
     if estimator.twin != "blurred":
         return made
     n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
@@ -163,7 +163,7 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 
 
 def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
-    """Return a submission's maps by references of one architecture, made where it can touch nothing, in one sandbox."""
+    """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
     (model, made_by), record = explained.work.suite.network_of(explained.number), explained.work.images.record
     network = Network(model, record.classes, record.channels, record.size, made_by)
@@ -185,12 +185,12 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
 
 
 def find_map_device(estimator: Estimator) -> str:
-    """Return the kind of device by which this process makes an estimator's maps."""
+    """Return the kind of device on which this process makes an estimator's maps."""
     return "cpu" if estimator.submitted and CUDA not in estimator.marks else name_device(choose_device())
 
 
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
-    """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
+    """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
     asked = first.work.suite.maps if one.shared else Making.FLOAT32
     models = [
@@ -221,7 +221,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 def _join_maps(
     variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
 ) -> dict[str, TimedMap]:
-    """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
+    """Join the maps of one explained network; a pass through its model took `seconds`."""
     where = name_device(choose_device())
     explained = merge_neighbours(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
@@ -237,10 +237,10 @@ def _join_maps(
 
 @lru_cache(maxsize=_NETWORKS)
 def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
-    """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
+    """Load the network that a group explains, on the device, once per process and checksum.
 
-    But for plain float32 its batch norms are folded (docs/decisions/0019), and where the making says so it is divided
-    behind its stem (docs/decisions/0032).
+    Except for plain float32, batch norms are folded (docs/decisions/0019), and `maps` may split the stem
+    (docs/decisions/0032).
     """
     model = make_twin_network(explained, variant)
     if maps is Making.FLOAT32:
@@ -249,7 +249,7 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
 
 
 def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
-    """Return how many images are explained together: on a GPU as many as fit, see `count_explained_at_once`."""
+    """Return how many images are explained at once; on a GPU as many as fit."""
     if choose_device().type == "cpu":
         return count_explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
@@ -258,21 +258,21 @@ def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return the network that estimators of a variant explain, in eval mode."""
+    """Return the network that a variant explains, in eval mode."""
     if variant == "untrained":
         return explained.untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.trained()
 
 
 def choose_twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
-    """Return the classes that estimators of a variant explain, int64 (n,)."""
+    """Return the classes that a variant explains, int64 (n,)."""
     if variant == "other-target":
         return draw_other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
     return batch.targets
 
 
 def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
-    """Return the reference with the entries of each parameter permuted, its batch norms fitted again."""
+    """Return the explained network with the entries of each parameter permuted, and batch norms fitted again."""
     model, generator = explained.trained(), torch.Generator().manual_seed(explained.reference.seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -291,7 +291,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def make_class_images(images: ImageData) -> ClassImages:
-    """Return both, float32 (classes, c, h, w), normalised. Reads all training images, once in a process."""
+    """Compute both, float32 (classes, c, h, w), normalised, from all training images, once per process."""
     train, classes = images.train, range(images.record.classes)
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact
     counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
@@ -302,7 +302,7 @@ def make_class_images(images: ImageData) -> ClassImages:
 
 
 def _weights(images: ImageData) -> Tensor:
-    """Fit the classifier by ridge regression on thumbnails of the training images and of their mirror images."""
+    """Fit the classifier by ridge regression on thumbnails of training images and their mirror images."""
     train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
     side = (min(_SIDE, height), min(_SIDE, width))
     parts = [

@@ -49,23 +49,23 @@ class Step(NamedTuple):
     group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
 
     def wanted(self, data: str) -> LeaseRequest:
-        """Return what is leased for it on the images of this fingerprint."""
+        """Return the lease request for it on the images of this fingerprint."""
         return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
     @property
     def run(self) -> Run | None:
-        """Return the first run that it does; None if it does none."""
+        """Return its first run; None if it has none."""
         return self.runs[0] if self.runs else None
 
     def without(self, done: Collection[str]) -> "Step":
-        """Return a step of several runs without those of these keys."""
+        """Return a step of several runs without the runs of these keys."""
         runs = tuple(run for run in self.runs if run.key not in done)
         job = self.job._replace(arguments=(self.job.arguments[0], runs))
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
 
 
 def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
-    """Return everything that has to be done for these runs and is not yet in the stores."""
+    """Return all steps that these runs need and the stores lack."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
@@ -91,23 +91,23 @@ References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step
 
 
 def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
-    """Return the rankings that runs remove by, for every reference explained; those of controls once."""
+    """List the rankings that runs need, for every explained network; controls' once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
 def list_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
-    """Return what makes the networks that score several of these runs: the common ones, then one for each row.
+    """Return the steps that make shared scoring networks of these runs: the common ones, then one per row.
 
-    They are there or not; `lacking` says which rankings are not.
+    `lacking` are the missing rankings.
     """
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
     return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
 def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
-    """Yield what makes the network that scores a run: the common one and, but for untouched images, its tuning."""
+    """Yield the steps for a run's scoring network: the common one and, except for untouched images, its tuning."""
     common, needs = work.common_network(run), work.control_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
@@ -122,7 +122,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
 
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
-    """Return whether a common network is tuned on the rankings of a row, which are finished."""
+    """Return whether a shared network is tuned on a row's finished rankings."""
     return work.stored(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
 
@@ -131,14 +131,14 @@ def _key(*parts: object) -> str:
 
 
 def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
-    """Return the steps that finish those of the rankings that are lacking."""
+    """Return the steps that finish the missing rankings among these."""
     return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 
 def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
-    """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
+    """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
 
-    Noisy copies of an image take the same draws whichever reference is explained, so they are made once.
+    Noisy copies of an image use the same draws for every network, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
@@ -157,14 +157,14 @@ def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, star
 
 
 def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
-    """Return what is leased for a range of images: batches, the same however a machine divides them into jobs."""
+    """Return the leases for a range of images: batches, the same however a machine divides them into jobs."""
     data, starts = specs[0].data, range(start, stop, EXPLAINED)
     groups = ranking_jobs.list_groups(specs)
     return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
 def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
-    """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
+    """Yield ranges of images with the rankings that lack them, however finished ranges were divided."""
     size = _shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
@@ -178,7 +178,7 @@ def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[R
 
 
 def _shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images of one job, whole batches: on a core the fewer, the more passes each of them takes.
+    """Return the images per job, in whole batches; on a core fewer, the more passes each image takes.
 
     On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
     """
@@ -189,7 +189,7 @@ def _shard_size(specs: list[RankingSpec]) -> int:
 
 
 def count_forward_passes(specs: Collection[RankingSpec]) -> int:
-    """Return how many forward passes an image takes for these rankings: those by one reference share theirs."""
+    """Count an image's forward passes for these rankings; those of one explained network share passes."""
     references = {spec.reference for spec in specs}
     by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
     return sum(
@@ -231,7 +231,7 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Reference
 
 
 def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
-    """Yield what scores references under each other's maps: one map at as many levels as take seconds together."""
+    """Yield the steps that score networks under each other's maps: one map, and levels for seconds of work."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
@@ -255,19 +255,19 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
 
 
 def _priority(step: Step) -> int:
-    """Rank a step, smaller first; how good the reference is, known in seconds, comes before all that it explains."""
+    """Rank a step, smaller first; scoring an explained network precedes everything based on it."""
     scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, ScoredNetwork.NONE)
     return _PRIORITY["reference" if scores_reference else step.kind]
 
 
 class Schedule:
-    """Order of the steps; a failed step takes those that need it with it.
+    """The order of the steps; a failed step fails those that need it.
 
     Attributes:
         steps: By name.
-        cut_off: Why its machine cut a step off, once for each time, by name.
-        elsewhere: Names of the steps in other hands, which are doing them.
-        reasons: Why steps failed, by name.
+        cut_off: Reasons why its machine cut a step off, by name.
+        elsewhere: Names of the steps that other processes are doing.
+        reasons: Reasons of failed steps, by name.
     """
 
     def __init__(self, steps: list[Step]) -> None:
@@ -282,47 +282,47 @@ class Schedule:
 
     @property
     def active(self) -> bool:
-        """Return whether anything is left to do or under way."""
+        """Return whether any step is left or in progress."""
         return self._graph.is_active()
 
     def ready(self, most: int) -> list[Step]:
-        """Take up to `most` of the steps that can start now, the most urgent first."""
+        """Take up to `most` steps that can start, the most urgent first."""
         for name in self._graph.get_ready():
             self.wait(name)
         count = min(most, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
     def look_again(self) -> None:
-        """Let the steps in other hands wait for their turn: who has them may be through, or dead."""
+        """Queue the steps of other processes again, as these may have finished or died."""
         while self.elsewhere:
             self.wait(self.elsewhere.pop())
 
     def wait(self, name: str) -> None:
-        """Let a step wait for its turn; what was cut off before comes after the others of its kind."""
+        """Queue a step; a step that was cut off before comes after the others of its kind."""
         tries = len(self.cut_off[name])
         heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
 
     def change(self, step: Step) -> None:
-        """Put another step in the place of the one of its name, which waits for its turn."""
+        """Replace the queued step of this name."""
         self.steps[step.job.name] = step
         self.wait(step.job.name)
 
     def again(self, step: Step, reason: str) -> None:
-        """Put a step back that its machine cut off for this reason."""
+        """Queue a step again that its machine cut off for this reason."""
         self.cut_off[step.job.name].append(reason)
         self.wait(step.job.name)
 
     def obstacle(self, step: Step) -> str:
-        """Return why a step cannot be done: its own reason, that of the first failed one before it, or nothing."""
+        """Return why a step cannot be done: its own failure, that of the first failed step before it, or empty."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 
     def block(self, name: str, reason: str) -> None:
-        """Note why a step that is still to come cannot be done."""
+        """Record why a future step cannot be done."""
         self.reasons.setdefault(name, reason)
 
     def ended(self, step: Step, reason: str = "") -> None:
-        """Note that a step is over, with its reason if it failed."""
+        """Record that a step has ended, with its reason if it failed."""
         if reason:
             self.block(step.job.name, reason)
             if step.group:
@@ -331,7 +331,7 @@ class Schedule:
 
 
 def find_unreachable(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes, or need one that does, each with that recipe."""
+    """Return the steps that train by one of these recipes, or depend on one that does, with the recipe."""
     made: set[str] = set()
     lost: dict[str, str] = {}
     found = []

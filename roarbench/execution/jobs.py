@@ -59,24 +59,24 @@ HASHED = 2  # bytes of the hash of one image's removal mask
 
 
 class ScoredRun(NamedTuple):
-    """Outcome of one run, and a line for the one who waits; empty if there is nothing to say."""
+    """Result of one run, with a message; empty without one."""
 
     result: RunResult
     note: str
 
     @property
     def results(self) -> tuple[RunResult, ...]:
-        """Return it as the outcomes of several runs have it."""
+        """Return the result in the form of several runs."""
         return (self.result,)
 
     @property
     def remarks(self) -> Mapping[str, Any]:
-        """Return what is noted beside the results: nothing."""
+        """Return the notes beside the result: none."""
         return {}
 
 
 def train_reference(explained: ReferenceModel) -> str:
-    """Train the network that is explained, or read its given weights, and keep what it predicts; a line on it."""
+    """Train the explained network, or read its given weights, and store its predictions; return a message."""
     store, note = explained.store, ""
     with store.lock():
         if not store.has():
@@ -88,7 +88,7 @@ def train_reference(explained: ReferenceModel) -> str:
 
 
 def _make_reference(explained: ReferenceModel) -> str:
-    """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
+    """Train it, or read its given weights, and store it; return a message on its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
@@ -105,7 +105,7 @@ def _make_reference(explained: ReferenceModel) -> str:
 
 
 def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
-    """Return what the reference says of the untouched images of a split."""
+    """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.trained().to(choose_device()), count_scored_at_once(images.record.size)
     said = predict(model, make_untouched(images, split), explained.norm, batch).softmax(1).max(1)
@@ -113,7 +113,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
 
 
 def score_run(work: SuiteWork, run: Run) -> ScoredRun:
-    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
+    """Do one run: train a network on degraded images or masks, or take the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
     rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
@@ -144,7 +144,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
 def _network(
     judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
-    """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
+    """Return the scored network, the normalisation of its inputs, and the loss of a training."""
     if run.cell.retrain is ScoredNetwork.NONE:
         return judge.trained().to(choose_device()), judge.norm, None
     work, images = judge.work, judge.work.images
@@ -157,7 +157,7 @@ def _network(
 
 
 def describe_computation(run: Run) -> Provenance:
-    """Return what a run is computed with by this process; scoring is always in float32."""
+    """Return the provenance of a run in this process; scoring is always in float32."""
     asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
     return read_provenance(
         name_device(choose_device()), choose_precision(asked, choose_device()), list_gpu_libraries(choose_device())
@@ -165,7 +165,7 @@ def describe_computation(run: Run) -> Provenance:
 
 
 def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
-    """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
+    """Return the checksum of the weights that a run depends on; refuse rankings made from other weights."""
     store = work.explained_by(run).store
     weights = rankings.weights if rankings else ""
     here = store.checksum()
@@ -176,13 +176,13 @@ def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None
 
 
 def _map_norm(images: ImageData, run: Run) -> Normalisation:
-    """Normalise removal masks, 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
+    """Return the normalisation of masks with a fraction t of ones: mean t, standard deviation sqrt(t (1 - t))."""
     t, channels = run.cell.t, images.record.channels
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
 def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
-    """Return what the run's network sees of a split."""
+    """Return the inputs of a run's network on a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
         return make_untouched(images, split)
@@ -203,14 +203,14 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
 def make_test_inputs(
     images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
 ) -> Inputs:
-    """Return what a network is tested on; matched maps remove by other bits than the rankings'."""
+    """Return the test inputs; matched maps have other masks than the rankings'."""
     if removed is not None and _twin(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
 def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
-    """Return the rankings that a run removes by: those of its row, or these handed to other images."""
+    """Return the rankings that a run removes by: its row's, or its row's swapped between images."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
     shared = run.cell.retrain is ScoredNetwork.COMMON  # trained already, and its tests are cheap: a pairing a seed
@@ -220,13 +220,13 @@ def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankin
 
 
 def _twin(run: Run) -> str:
-    """Return what the row of a run is a twin by; empty for any other, and for untouched images."""
+    """Return the twin of a run's row; empty for other rows and untouched images."""
     row = run.cell.estimator_record
     return row.twin if row else ""
 
 
 def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
-    """Return the packed removed bits of the test images, uint8 (n, width); None where no rankings say them."""
+    """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
     planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
@@ -238,7 +238,7 @@ def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDAr
 
 
 def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
-    """Return for each image of a split the other one whose map it is handed."""
+    """Return for each image of a split the other image whose map it gets."""
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
@@ -248,7 +248,7 @@ def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:
 
 
 class ScoredTogether(NamedTuple):
-    """Outcomes of several runs, and what is noted with them."""
+    """Results of several runs, with notes."""
 
     results: tuple[RunResult, ...]
     remarks: Mapping[str, str]  # of the runs in which a reference is scored under its own maps: `Kind.MASKS`
@@ -256,10 +256,10 @@ class ScoredTogether(NamedTuple):
 
 
 def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
-    """Score references under the maps of one of them, an estimator's at some levels.
+    """Score explained networks under one estimator's maps of one of them, at some levels.
 
-    An answer is correct where the reference that is scored predicts the class that the maps explain: the one that the
-    explained reference predicts for the untouched image. Degraded images are made once for all references.
+    A prediction is correct where the scored network predicts the class that the maps explain, the explained network's
+    own prediction on the untouched image. Images are degraded once for all networks.
     """
     first, row = runs[0], work.row_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
@@ -296,7 +296,7 @@ def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredT
 
 @lru_cache(maxsize=_NETWORKS)
 def _judge(scored: ReferenceModel, weights: str) -> Scored:
-    """Return a reference to score, on the device; read once in a process for one checksum `weights`."""
+    """Load an explained network for scoring, on the device, once per process and checksum."""
     return Scored(scored.trained().to(choose_device()), scored.norm)
 
 
@@ -311,7 +311,7 @@ def _predict(
     removed: NDArray[np.uint8] | None,
     judges: Mapping[ReferenceModel, Scored],
 ) -> NDArray[np.int64]:
-    """Return the classes that the references of these runs, of one level, predict for the test images, (runs, n)."""
+    """Return the classes that these runs' networks, at one level, predict for the test images, (runs, n)."""
     scored = [work.scored_by(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # which they have said already
         return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
@@ -321,6 +321,6 @@ def _predict(
 
 
 def hash_masks(removed: NDArray[np.uint8]) -> str:
-    """Return the start of the hash of each image's packed removed bits, uint8 (n, width), as text."""
+    """Return the start of the hash of each image's packed mask, uint8 (n, width), as text."""
     digests = (blake2b(mask.tobytes(), digest_size=HASHED).digest() for mask in removed)
     return b64encode(b"".join(digests)).decode()

@@ -49,7 +49,7 @@ _SEED = 0
 
 
 class Fitted(NamedTuple):
-    """One's own suite without the estimators that do not apply to its network."""
+    """Your own suite without the estimators that do not apply to its network."""
 
     suite: SuiteSpec
     warnings: list[str] = []  # of its network, one line each
@@ -89,7 +89,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
 
 
 def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
-    """Return a suite of several networks without the estimators that do not apply to one of them."""
+    """Drop the estimators that do not apply to one of a suite's several networks."""
     alone = [
         replace(suite, model=each.model, own=replace(own, source=each.source), networks=()) for each in suite.networks
     ]
@@ -108,7 +108,7 @@ def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
 def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
     """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
 
-    Trained networks have no branch that is multiplied by 0, which would hide a step without a rule.
+    A branch multiplied by 0 would hide an operation without a rule; trained networks have none.
     """
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
@@ -116,7 +116,7 @@ def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
-    """Do a step of training; CallerError where the network does not let it."""
+    """Do one training step; CallerError where the network fails."""
     try:
         with forbid_exit():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
@@ -159,7 +159,7 @@ def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
 
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Return why an estimator does not apply to a network; empty if it does. Of ensembles the base is tried, once."""
+    """Explain why an estimator does not apply to a network; empty if it does. Ensembles are tried by their base."""
     if estimator.control:
         return ""
     tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
@@ -177,7 +177,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
 
 
 class PeakTrials(NamedTuple):
-    """Outcome of the trials."""
+    """Result of the trials."""
 
     peak: float  # the one to write; the recipe's own where no trial trains the network
     trained: bool  # whether that one is told from guessing, by the rule for references
@@ -185,10 +185,11 @@ class PeakTrials(NamedTuple):
 
 
 def find_peak(suite: SuiteSpec, images: ImageData) -> PeakTrials:
-    """Find the second largest peak whose short training is nearly as good as the best of three, or the only one.
+    """Find the second largest of the peaks whose short training is nearly as good as the best of three, or the only
+    one.
 
-    A longer training stays longer at its peak, and may diverge at one that a short training survives.
-    The same suite and images give the same answer: draws are those of one seed. No test image is read.
+    A full training stays longer at its peak and may diverge where a short one does not. The draws have one seed, so the
+    same suite and images give the same answer. No test image is read.
 
     Raises:
         CallerError: The network cannot be built, or its published weights cannot be read.
@@ -209,10 +210,9 @@ def find_peak(suite: SuiteSpec, images: ImageData) -> PeakTrials:
 
 
 def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
-    """Return the text of one's own suite with a peak that trains its network, and full sides where it takes no others.
+    """Write a trained peak into the text of your own suite, and full sides where the network takes no others.
 
-    Some of the images are decoded. The text stays as it is where the network cannot be tried. `say` is told what is
-    done and what was found.
+    Some images are decoded. The text is unchanged where the network cannot be tried. `say` receives messages.
     """
     say(f"trying three peak learning rates: {len(SHARES) * STEPS} steps at most")
     try:
@@ -229,7 +229,7 @@ def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
 
 
 def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return the text, with full sides where the network takes no smaller images, and its suite, tried."""
+    """Return the text, with full sides where the network takes no smaller images, and its suite."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:
@@ -242,7 +242,7 @@ def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
 def _count_correct(
     suite: SuiteSpec, images: ImageData, recipe: Recipe, chosen: torch.Tensor, test: torch.Tensor
 ) -> int:
-    """Train a network for a few steps on the chosen images but those of the test, and count its correct answers."""
+    """Train a network for a few steps on the chosen images except the test, and count its correct predictions."""
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     generator = torch.Generator().manual_seed(_SEED)
     model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)

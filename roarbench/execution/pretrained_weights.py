@@ -41,10 +41,10 @@ _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _RE
 
 
 def load_given(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
-    """Put given weights into a network, in place; what they want images normalised with, None for the suite's own.
+    """Load given weights into a network, in place; return their normalisation, None for the suite's own.
 
-    Given are a file, one of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`, whose weights timm publishes.
-    CallerError where they cannot be fetched or read, or belong to another network than that of this name.
+    `reference` is a file, one of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. CallerError where the weights
+    cannot be fetched or read, or belong to another network than `name`.
     """
     if reference.startswith(_TIMM):
         return _load_timm(reference.removeprefix(_TIMM), model, channels)
@@ -70,7 +70,7 @@ def _path_of(reference: str) -> Path:
 
 
 def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
-    """Put the weights that timm publishes for a network into it, in place; what they want images normalised with."""
+    """Load the weights that timm publishes for a network, in place; return their normalisation."""
     timm = importlib.import_module("timm")  # it made the network
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
@@ -85,9 +85,9 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
 
 
 def load_start(start: str, model: nn.Module, channels: int, network: str) -> None:
-    """Put published weights into a network that is to be trained, in place; errors are those of `load_given`.
+    """Load published weights into a network that will be trained, in place; raises as `load_given` does.
 
-    Of `torchvision:NAME/WEIGHTS` the last layer stays as it is where the network has other classes.
+    For `torchvision:NAME/WEIGHTS` the last layer is left as it is where the network has other classes.
     """
     name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
     if not slash:
@@ -103,14 +103,14 @@ def load_start(start: str, model: nn.Module, channels: int, network: str) -> Non
 
 
 def _file_of(name: str, weights: str) -> str:
-    """Return the file of weights, as torchvision calls them."""
+    """Return the file of weights, by torchvision's names."""
     from roarbench.compute.torchvision_networks import find_weights  # it takes a second to import
 
     return str(find_weights(name, weights).url).rpartition("/")[2]
 
 
 def _fetch(file: str) -> Path:
-    """Return a file of torchvision's weights, fetched where it is not there yet."""
+    """Return a file of torchvision's weights, fetched if missing."""
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name
@@ -126,9 +126,9 @@ def _fetch(file: str) -> Path:
 
 
 def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
-    """Return a state dict without the prefixes that wrappers give to all names, such as `module.` or `model.`.
+    """Remove prefixes that wrappers give to all names of a state dict, such as `module.` or `model.`.
 
-    As it is where a network's weights are not found behind them.
+    The state dict is unchanged where the network's weights are not behind such a prefix.
     """
     needed, found = set(filter(is_weight, wanted)), state
     while not needed <= found.keys():
@@ -140,7 +140,7 @@ def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
 
 
 def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
-    """Refuse weights of another network, and those that are no numbers, in one line."""
+    """Refuse weights of another network and weights that are not finite, in one line."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight(one)}
     found = {one: tensor for one, tensor in state.items() if is_weight(one)}
     faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
@@ -155,7 +155,7 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
 
 
 def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
-    """Return why a tensor cannot take the place of another one; empty where it can."""
+    """Explain why a tensor cannot replace another; empty where it can."""
     if found.shape != wanted.shape:
         return f"{name} is {tuple(found.shape)}, expected {tuple(wanted.shape)}"
     if found.is_floating_point() != wanted.is_floating_point():

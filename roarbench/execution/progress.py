@@ -1,4 +1,4 @@
-"""How a run looks to the one who waits for it: a bar on a terminal, plain lines in a log."""
+"""Show the progress of a run: a bar on a terminal, plain lines in a log."""
 
 import logging
 import time
@@ -37,23 +37,23 @@ _log = logging.getLogger(__name__)
 
 
 class LogConsole(Console):
-    """Console that hands what is printed to the log of this process; never a terminal, so that no bar is drawn."""
+    """Console that prints to this process's log; never a terminal, so it draws no bar."""
 
     def __init__(self) -> None:
         super().__init__(force_terminal=False)
 
     def print(self, *objects: Any, **style: Any) -> None:
-        """Write the text of the objects to the log; how it should look is left out."""
+        """Write the text of the objects to the log, without styles."""
         self.tell("\n".join(str(each) for each in objects).strip())
 
     def tell(self, message: str, **about: object) -> None:
-        """Write a line to the log, a warning of what failed, with fields that say what it is about."""
+        """Write a line to the log, a warning for failures, with fields."""
         level = logging.WARNING if about.get("state") == "failed" else logging.INFO
         _log.log(level, "%s", message, extra={"about": about})
 
 
 def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
-    """Return the core-seconds that a step should take."""
+    """Return the expected core-seconds of a step."""
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
@@ -77,14 +77,14 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
-    """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
+    """Return core-seconds for one image's maps; an unmeasured submission counts as a gradient."""
     if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
     return count_forward_passes(specs) * rates.explain
 
 
 class Meter:
-    """A bar on a terminal, a line now and then in a log; use as a context manager."""
+    """A context manager with a bar on a terminal, or an occasional line in a log."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -111,7 +111,7 @@ class Meter:
             self._bar.stop()
 
     def show(self, share: float, seconds_left: float, text: str) -> None:
-        """Show how much is done, in [0, 1], how long the rest will take, and what was last."""
+        """Show the fraction done, in [0, 1], the time left and the last event."""
         left = f"about {format_duration(seconds_left)} left"
         if self._task is not None:
             self._bar.update(self._task, completed=share, description=text, left=left)
@@ -122,7 +122,7 @@ class Meter:
 
 @dataclass
 class _Share:
-    """A part of the work, in core-seconds as estimated but for `took`."""
+    """A kind of work: estimated core-seconds, and the time it took."""
 
     total: float = 0.0
     done: float = 0.0  # what ended
@@ -130,19 +130,19 @@ class _Share:
     took: float = 0.0  # seconds by the clock that workers took for that
 
     def note(self, cost: float, seconds: float) -> None:
-        """Add a step that ended."""
+        """Add a finished step."""
         self.done += cost
         self.timed += cost if seconds else 0.0
         self.took += seconds
 
     def pace(self, expected: float) -> float:
-        """Return wall seconds per core-second: what was expected, then more and more what was seen."""
+        """Return wall seconds per core-second: the expected value, gradually replaced by the measured one."""
         trust = _TRUST * self.total
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
 
 class Stages(Meter):
-    """Says which of a few stages is under way."""
+    """Shows the current one of a few stages."""
 
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
@@ -150,7 +150,7 @@ class Stages(Meter):
         self._begun = 0
 
     def begin(self, text: str) -> None:
-        """Say that the next stage begins."""
+        """Show that the next stage begins."""
         self._begun += 1
         which = f"{self._begun} of {self._count}"
         if self._task is not None:
@@ -160,16 +160,16 @@ class Stages(Meter):
 
 
 class Watch(Meter):
-    """Shows how far the work is and how long it will take.
+    """Shows the progress of the work and the time left.
 
-    Each kind of step is timed for itself, since estimates are wrong by another factor for each. An estimate counts as
-    much as the first `_TRUST` of what was timed, so that the time left changes step by step.
+    Each kind of step is timed separately, because estimates err by different factors. An estimate weighs as much as the
+    first `_TRUST` of measured work, so the time left changes gradually.
 
     Args:
-        cost: Core-seconds that a step should take.
-        workers: How many cores share them.
-        load: Seconds by the clock that each of those should take.
-        told: Why steps failed, as far as that was said before.
+        cost: Expected core-seconds of a step.
+        workers: Cores that share the work.
+        load: Expected wall seconds per core-second.
+        told: Reasons of failures that were already reported.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Watch(Meter):
             self.show(self._done, self.seconds_left, _question(event) or text)
 
     def _tell(self, event: Event, text: str) -> None:
-        """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
+        """Report why a step failed; steps that fail with it are not reported again."""
         if event.failure in self._told:
             return
         if event.step.run:
@@ -223,7 +223,7 @@ class Watch(Meter):
 
     @property
     def seconds_left(self) -> float:
-        """Return the wall seconds left of each kind at its own pace, less what is under way."""
+        """Return the wall seconds left, each kind at its own pace, less the work in progress."""
         overall = self._all.pace(self._load)
         paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
@@ -238,7 +238,7 @@ def _kind(step: Step) -> str:
 
 
 class DecodeWatch(Meter):
-    """Says what decoding a data set takes, and how far it is."""
+    """Shows the cost and the progress of decoding a data set."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -251,7 +251,7 @@ class DecodeWatch(Meter):
         return self._first is not None
 
     def note(self, progress: decoding.Progress) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         if self._first is None:
             self._first, self._start = progress, time.monotonic()
             before = f", {progress.done:,} of them done before" if progress.done else ""
@@ -264,7 +264,7 @@ class DecodeWatch(Meter):
 
 
 def _about(event: Event) -> dict[str, object]:
-    """Return the fields of a log's line on a step that ended."""
+    """Return the log fields of a finished step."""
     state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
     told = {"reason": event.failure, "note": event.note}
     about = {"job": event.step.job.name, "step": event.step.kind, "state": state, "seconds": round(event.seconds, 3)}
@@ -281,7 +281,7 @@ def _words(event: Event) -> str:
 
 
 def _question(event: Event) -> str:
-    """Return which question a run belongs to, and what was done for it; empty for other steps and others' work."""
+    """Return a run's question (protocol) and work; empty for other steps and other processes' work."""
     run = event.step.run
     if run is None or event.elsewhere:
         return ""

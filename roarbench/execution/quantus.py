@@ -1,4 +1,4 @@
-"""Quantus' faithfulness scores of a suite's maps, into their own table. Needs the extra `quantus`."""
+"""Score a suite's maps with Quantus' faithfulness metrics, in a table of their own. Needs the extra `quantus`."""
 
 import time
 import warnings
@@ -27,7 +27,7 @@ from roarbench.text import format_duration
 
 
 class QuantusInput(NamedTuple):
-    """Input that Quantus is given."""
+    """Input for Quantus."""
 
     model: nn.Module  # the reference, in eval mode, logits out
     images: NDArray[np.float32]  # float32 (n, c, h, w), normalised, so that the fill is 0
@@ -44,7 +44,7 @@ def read_quantus_version() -> str:
 
 
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
-    """Score the maps of a suite by Quantus, one estimator after the other, as far as that was not done."""
+    """Score the maps of a suite with Quantus, estimator by estimator, where that is not done yet."""
     (results, _, work), start = finished, time.monotonic()
     specs = list_score_specs(results.suite, results.data)
     versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
@@ -63,7 +63,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
 
 
 def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
-    """Score each map by one metric of Quantus, float64 (n,); NaN where it is not defined."""
+    """Score each map by one metric of Quantus, float64 (n,); NaN where it is undefined."""
     quantus: Any = import_module("quantus")  # takes seconds, and mypy does not find its names
     _, channels, height, width = explained.images.shape
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
@@ -104,7 +104,7 @@ def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], version
 
 @contextmanager
 def _numpy_seeded(seed: int) -> Iterator[None]:
-    """Lend a seed to NumPy's global generator, the only one that Quantus draws from, and put the state back."""
+    """Seed NumPy's global generator, Quantus' only source of random numbers, and restore its state afterwards."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:

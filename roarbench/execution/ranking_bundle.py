@@ -1,10 +1,10 @@
-"""Rankings of a suite, and the networks that they explain, in a folder: others retrain on them without making maps.
+"""Export and import a suite's rankings and explained networks, so that others retrain without making maps.
 
     index.json                 the suite, its images, who made it, and every file with its hash
     rankings/, references/     the suite's files as a store has them, 3 bits a feature
 
-A folder may have the networks alone: another machine then explains the same ones. It is taken whole, and only after all
-of it was checked against the suite and the images of the store that asks.
+A folder may hold the networks alone, so that another machine explains the same ones. An import is all or nothing, after
+every file was checked against the suite and images of the importing store.
 """
 
 import json
@@ -34,7 +34,7 @@ _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSErro
 
 @dataclass(frozen=True)
 class ShippedIndex:
-    """Content of a folder of rankings, in its own words."""
+    """The index of an exported folder."""
 
     format: int  # counts up when older versions cannot read the folder
     suite: str
@@ -44,11 +44,11 @@ class ShippedIndex:
 
 
 def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
-    """Write the rankings of a suite, with the networks that they explain, to a new folder.
+    """Export the rankings of a suite and the networks that they explain to a new folder.
 
     Raises:
-        CallerError: The folder is there already, the store lacks some of them, or the suite explains no network.
-        StoreError: A file was altered since it was made, or the folder cannot be written.
+        CallerError: The folder exists, the store lacks some of the files, or the suite explains no network.
+        StoreError: A file was altered, or the folder cannot be written.
     """
     specs = [] if references_only else _specs(work)
     root, names = work.workspace.root, _names(work, specs)
@@ -71,9 +71,9 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
 
 
 def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[Rankings]:
-    """Take the rankings of a suite from a folder that `export_rankings` wrote, all or none; the results store notes it.
+    """Import all rankings of a suite from a folder of `export_rankings`, and record the import in the results store.
 
-    StoreError where it is not what it says, of another suite or other images, or the store has other files there.
+    StoreError where the folder does not match its index, the suite or its images, or the store has other files there.
     """
     root, index = work.workspace.root, _read_index(folder)
     specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []  # else references alone
@@ -104,7 +104,7 @@ def _specs(work: SuiteWork) -> list[RankingSpec]:
 
 
 def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
-    """Return the paths within a store of all files of these rankings and of the explained networks."""
+    """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
@@ -113,7 +113,7 @@ def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
-    """Copy these files and flush them to the disk; returns the target."""
+    """Copy these files and flush them to the disk; return the target."""
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
@@ -122,7 +122,7 @@ def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
 
 
 def _read_index(folder: Path) -> ShippedIndex:
-    """Return what a folder says of itself, each value of its kind."""
+    """Read and check the index of a folder."""
     path = folder / INDEX
     try:
         index = ShippedIndex(**read_plain(path))
@@ -135,7 +135,7 @@ def _read_index(folder: Path) -> ShippedIndex:
 
 
 def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
-    """Refuse a folder of another suite, of other images, or with other files than these have."""
+    """Refuse a folder of another suite or other images, or with unexpected files."""
     expected = f"{work.suite.title} on the images {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
         raise StoreError(f"{folder} is of {index.suite} on the images {index.data[:8]}, expected {expected}")
@@ -149,7 +149,7 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
 
 
 def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
-    """Return these rankings as another folder has them, every byte checked, with the networks that they explain."""
+    """Read these rankings from another folder, with every byte and the explained networks checked."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.trained()
@@ -173,7 +173,7 @@ def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
 
 
 def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
-    """Return whether a store has a folder already; StoreError where its files are others."""
+    """Return whether a store has a folder already; StoreError where its files differ."""
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
     if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
         raise StoreError(f"{root / place} holds other files; name a fresh --store")

@@ -1,4 +1,4 @@
-"""Jobs that rank a range of images by estimators that share passes, and join the ranges."""
+"""Rank a range of images by estimators that share passes, and join the ranges."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ def rank_shard(
 ) -> dict[RankingSpec, str]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
-    Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
-    in the store already are not made again. No more than one batch of maps is kept.
+    Several explained networks may share a pass, as noisy copies use the same draws. Existing bit-planes are not made
+    again. Memory holds one batch of maps.
 
     Returns:
-        Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
+        Why rankings failed, for maps that are not finite numbers of the images' shape.
 
     Raises:
         StoreError: Another kind of device has begun one of these rankings; no map is made.
@@ -58,9 +58,9 @@ def rank_shard(
 
 
 def list_groups(specs: Sequence[RankingSpec]) -> list[str]:
-    """Return names of what is computed together, a group of estimators for one reference each.
+    """Name the groups that are computed together, each for one explained network, sorted.
 
-    They ascend, so that no two processes that take them one after the other wait for each other.
+    Sorting keeps two processes that lock several groups from waiting for each other.
     """
     return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
@@ -84,7 +84,7 @@ def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
 def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
-    """Return the rankings of one batch, and why some cannot be made."""
+    """Rank one batch; return the rankings, and reasons for failed ones."""
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
@@ -100,5 +100,5 @@ def _rank_batch(
 
 
 def join_ranges(work: SuiteWork, spec: RankingSpec) -> None:
-    """Join the ranked ranges of one estimator into its finished ranking."""
+    """Join the ranked ranges of one estimator into a finished ranking."""
     work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

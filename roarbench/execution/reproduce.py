@@ -1,4 +1,4 @@
-"""One stored run again, from nothing but its frozen record, and how it compares with the stored row."""
+"""Repeat a stored run from its frozen record, and compare the results."""
 
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ _Z = 1.96  # standard deviations of a 95 % interval
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A stored row beside the same run done again."""
+    """A stored row beside its repetition."""
 
     stored: RunResult
     again: RunResult
@@ -44,7 +44,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> ReproductionOutcome:
-        """Return how both compare; equal means every answer and every ranking."""
+        """Return the comparison's outcome; equal means every prediction and every ranking."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
@@ -52,7 +52,7 @@ class Reproduction:
 
     @property
     def differences(self) -> list[str]:
-        """Return versions and hardware that are not the same, as far as both rows say."""
+        """Return the versions and hardware that differ, as far as both rows record them."""
         old, new = self.stored.provenance, self.again.provenance
         pairs = [("code", old.code_version, new.code_version)]
         before, now = old.known, new.known
@@ -75,7 +75,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RerunRequest:
-    """Stored run that a person wants to see done again."""
+    """A stored run to repeat."""
 
     key: str  # of the run, or its beginning
     data: Path | None = None  # folder to read the images from
@@ -85,11 +85,11 @@ class RerunRequest:
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
-    """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
+    """Repeat a stored run: network, rankings and training are made anew, and the outcome is stored.
 
     Raises:
-        CallerError: There is no such row, none of this version's suites has it, its weights are not named, or its
-            network is not trusted.
+        CallerError: There is no such row, no suite of this version has it, its weights are not given, or its network is
+            not trusted.
         DataError: The images are not those of the row.
         RunError: The run fails now.
     """
@@ -116,7 +116,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
 
 
 def check_trust(store: ResultsStore, key: str) -> None:
-    """Refuse a run whose submission was run without the sandbox, on whichever machine that was."""
+    """Refuse a run whose submission ran without the sandbox, on any machine."""
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
         seen = f"{estimator} is run without the sandbox, with your rights"
@@ -132,9 +132,9 @@ def _find(store: ResultsStore, key: str) -> RunResult:
 
 
 def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
-    """Return a suite that the run may belong to: same images, networks, recipe and reference, given weights or not.
+    """Find a suite of the run: same images, networks, recipe and explained network, given weights or not.
 
-    One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
+    A suite that names these weights itself is preferred, because it ranks no more than needed.
     """
     stored = (given for *_, given in store.versions(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*named, *stored)) if given]
@@ -156,10 +156,9 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
 
 
 def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
-    """Return a suite that explains what the run explains; where that was given, with what it scores beside it.
+    """Return a suite that explains the run's network; given weights come with the networks scored beside them.
 
-    These are as few references as the run's seed takes two different ones of. A suite that says which weights it
-    explains has them already.
+    These are as few networks as the run's seed needs. A suite that names its weights has them already.
     """
     alone = set_explained_weights(suite, run.given)
     others = (each for each in titles if make_reference(replace(suite, given=each), run.data).key == run.network)
@@ -174,15 +173,15 @@ def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSp
 
 
 def _numbers(suite: SuiteSpec, run: Run) -> list[int]:
-    """Return the numbers of the references that a run needs: the explained one, and the one that is scored as it is."""
+    """Return the numbers of the networks that a run needs: the explained one and the scored one."""
     scored = () if run.cell.retrain.trains else (suite.scored(run.cell, run.seed),)
     return list(dict.fromkeys((suite.explained(run.cell, run.seed), *scored)))
 
 
 def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
-    """Return where each reference's given weights are, of those that the run needs; nothing where none were given.
+    """Return the given weights of the networks that the run needs; empty where none were given.
 
-    They are where `--reference` says, or have a published name.
+    They come from `--reference` or have a published name.
     """
     if not run.given:
         if named:
@@ -221,12 +220,12 @@ def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResu
 
 
 def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
-    """Return 1.96 standard deviations of the difference of two accuracies on the same images.
+    """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
-    Two trainings that did not go alike bit for bit differ like two seeds, and on other rankings like two references
-    with a training each: twice their variance. Beside that, d answers that differ by chance in either direction are
-    worth sqrt(d) (McNemar 1947). How far they differ is learnt from rows that somebody vouches for (others could claim
-    a margin as wide as they like), of the row's protocol, or of ROAR where that has nothing repeated.
+    Two trainings that are not bit-equal differ like two seeds, and on other rankings like two explained networks with a
+    training each: twice the variance. In addition, d predictions that differ at random contribute sqrt(d) (McNemar
+    1947). The variance is estimated from rows with provenance (others could claim any margin) of the row's protocol, or
+    of ROAR where that has no repetitions.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))

@@ -1,4 +1,4 @@
-"""What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
+"""Run a suite from its request to finished rows, with messages for the user."""
 
 import time
 from collections import Counter
@@ -54,7 +54,7 @@ Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what
 
 @dataclass(frozen=True)
 class Request:
-    """Runs that a person asks for."""
+    """The runs that a user requests."""
 
     suite: SuiteSpec  # all of it that is missing; `given` says what the reference's weights are if they are not trained
     data: Path | None = None  # local folder to read the images from
@@ -70,7 +70,7 @@ class Request:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Return where each reference's weights are, a file or a published name; empty if they are trained."""
+        """Return each explained network's given weights, a file or a published name; empty if trained."""
         if self.suite.networks:
             return tuple(each.weights for each in self.suite.networks)
         named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
@@ -78,13 +78,13 @@ class Request:
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """Return the published weights that trainings of the suite begin with."""
+        """Return the published weights that trainings of the suite start from."""
         recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
         return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
 class Finished(NamedTuple):
-    """End of a command's runs."""
+    """The end of a command's runs."""
 
     suite_results: SuiteResults  # what the store holds of the suite, on the images that were used
     failed: int  # runs that failed, or were left out because this machine has no room for their trainings
@@ -92,7 +92,7 @@ class Finished(NamedTuple):
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
-    """Do all runs of a suite that are missing."""
+    """Do all missing runs of a suite."""
     suite, workers = request.suite, request.workers
     work = prepare_suite(request, workspace, store, console)
     suite_results = load_results(suite, store, work.images.fingerprint, work.images.limit)
@@ -139,7 +139,7 @@ def _is_of_roar(run: Run) -> bool:
 
 
 def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
-    """Print the plan of what is missing, and return the rates that it was made with."""
+    """Print the plan of the missing runs, and return the rates behind it."""
     measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
@@ -148,7 +148,7 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
 
 
 def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
-    """Decode the images of a suite, unless that was done, and try its given weights, before hours of work."""
+    """Decode the images of a suite if needed, and check given weights, before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so no network can be trained to be explained"
         raise CallerError(f'{seen}; write --reference FILE, or train = "…" in its file')
@@ -162,7 +162,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
 
 
 def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
-    """Train, or read, the networks that a suite explains and score them on untouched images; RunError if one failed."""
+    """Train or read a suite's explained networks and score them on untouched images; RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
         return
@@ -179,12 +179,14 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
 
 
 def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
-    """Return what a store has of a suite on these images."""
+    """Load a suite's results on these images from the store."""
     return collect_results(suite, store, limit, data, read_image_notes(store.database))
 
 
 def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
-    """Return the runs to do, first the reference's own: its accuracy says whether the others are worth their time."""
+    """List the missing runs; the explained networks' own come first, as their accuracy decides whether others are
+    worthwhile.
+    """
     suite = results.suite
     runs = [
         build_run(suite, point, results.data, results.limit)
@@ -200,13 +202,13 @@ def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
 
 
 def _scores(results: SuiteResults) -> list[Run]:
-    """Return the runs that say how good each reference is."""
+    """Return the runs that score each explained network on untouched images."""
     points = list_reference_points(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 
 def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
-    """Print how good the explained model is, and a warning where that is next to nothing."""
+    """Print the accuracy of the explained networks, with a warning near chance."""
     words = suite_results.reference_words
     if words:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
@@ -216,16 +218,16 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
 
 
 def _is_useless(suite_results: SuiteResults) -> bool:
-    """Return whether a reference that one's own suite trains is near chance; given weights are explained as they are.
+    """Return whether an explained network that your own suite trains is near chance; given weights always pass.
 
-    A small version of a built-in suite tests the installation only.
+    Small versions of built-in suites, which only test the installation, pass as well.
     """
     suite = suite_results.suite
     return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_words
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
-    """Refuse to go on where a reference is next to useless, with the line of the suite's file to change."""
+    """Stop where an explained network is near chance, and name the line of the suite's file to change."""
     if not _is_useless(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
@@ -250,9 +252,9 @@ def start_work(
     start: Start = start_local,
     check_files: bool = False,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
-    """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there.
+    """Start workers, measure their rates, and yield the display and the events, which the caller passes to it.
 
-    Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
+    Runs whose trainings do not fit into the device's memory are left out with a message; nothing is stored of them.
     """
     verify_inputs(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:

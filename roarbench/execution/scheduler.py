@@ -1,4 +1,4 @@
-"""The one place where stores, kernels and engines meet: from the steps of a suite to rows in the results store."""
+"""Schedule a suite's steps: the only module that joins stores, kernels and engines."""
 
 import random
 import threading
@@ -26,7 +26,7 @@ _LOOKED_AT = 32  # of these, the ones whose output is looked for first
 
 
 class Heartbeat:
-    """Leases that a command holds, kept alive all together while it is used as a context manager."""
+    """Context manager that keeps a command's leases alive."""
 
     def __init__(self, store: ResultsStore, owner: Owner) -> None:
         self._store, self.owner = store, owner
@@ -49,19 +49,19 @@ class Heartbeat:
             self._held |= dict.fromkeys(keys, number)
 
     def let_go(self, keys: Iterable[str]) -> None:
-        """Keep the leases of a step no longer."""
+        """Stop keeping the leases of a step."""
         with self._lock:
             for key in keys:
                 self._held.pop(key, None)
             self._lost.difference_update(keys)
 
     def lost(self, keys: Iterable[str]) -> bool:
-        """Return whether another process has a lease of a step that was held here."""
+        """Return whether another process has taken a step's lease."""
         with self._lock:
             return not self._lost.isdisjoint(keys)
 
     def beat(self) -> None:
-        """Say once that the owner still works, and find out what it has lost; StoreError if the database stays away."""
+        """Renew all leases once and find lost ones; StoreError if the database stays unreachable."""
         with self._lock:
             before = dict(self._held)
         if not before:
@@ -80,7 +80,7 @@ class Heartbeat:
 
 
 class Event(NamedTuple):
-    """A step that ended."""
+    """A finished step."""
 
     step: Step
     failure: str
@@ -91,11 +91,10 @@ class Event(NamedTuple):
 
 
 def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
-    """Do whatever is missing of these runs, and tell what ended.
+    """Do the missing work of these runs, and yield an event for each finished step.
 
-    Every step is leased before it is done. What another process does is left to it, and the work goes on with what is
-    free; if that process dies, it is done here. What fails is recorded with its reason and not tried again, by any
-    process, until somebody asks for it.
+    Every step is leased first. Steps of other processes are left to them, and done here if their process dies. A
+    failure is stored with its reason and not retried by any process until a user asks for it.
     """
     todo = find_missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
@@ -111,7 +110,7 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
 
 
 def _leave(store: ResultsStore, owner: Owner) -> None:
-    """Give up an owner's leases, unless the database refuses or does not answer: then they end by its silence."""
+    """Give up an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
         with store.hurried():
@@ -123,7 +122,7 @@ def _leave(store: ResultsStore, owner: Owner) -> None:
 
 
 class _Begun(NamedTuple):
-    """A step under way here: the number of its lease, and since when."""
+    """A step in progress: the number of its lease and its start."""
 
     number: int
     start: float
@@ -143,7 +142,7 @@ class _Doing:
         self._cut_off_at: dict[str, float] = {}
 
     def events(self) -> Iterator[Event]:
-        """Do it all."""
+        """Do all steps."""
         look = 0.0  # when steps in other hands are looked at again, by `time.monotonic`
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
@@ -206,12 +205,12 @@ class _Doing:
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
-        """Give up the lease of a step that is no run and is over, once what it made is noted."""
+        """Give up the lease of a finished step without runs, once its output is recorded."""
         self._checksums.note(list_made_artifacts(step))
         self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
-        """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
+        """Leave a step that was cut off here to other processes for a while, if any work on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
         others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
@@ -220,7 +219,7 @@ class _Doing:
         return left
 
     def _end(self, step: Step) -> Event:
-        """Note that another process has done a step."""
+        """Record that another process has done a step."""
         self._pause = _FIRST_LOOK
         self._schedule.ended(step)
         return Event(step, "", elsewhere=True)
@@ -251,18 +250,18 @@ class _Doing:
         return tuple((self._schedule.steps[name], now - begun.start) for name, begun in self._begun.items())
 
     def _give_up(self, step: Step) -> None:
-        """Leave a step whose lease went to another process to that one."""
+        """Leave a step to the process that took its lease."""
         self._stopped.discard(step.job.name)
         self._let_go(step)
         self._schedule.elsewhere.append(step.job.name)
 
     def _let_go(self, step: Step) -> None:
-        """Note that nothing is done for a step any more."""
+        """Record that a step is no longer in progress."""
         del self._begun[step.job.name]
         self._beats.let_go(step.keys)
 
     def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
-        """Return whether a job that its machine cut off is tried again, by this process or by any."""
+        """Return whether a job that its machine cut off is retried, by this process or another."""
         if not isinstance(outcome.error, MachineError):
             return False
         if self._store.failures.cut_off(step.keys[0], str(outcome.error)) >= TRIES:
@@ -300,7 +299,7 @@ class _Doing:
         yield Event(step, "", "; ".join(filter(None, notes)))
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
-        """Note that a step failed, by itself or, with the same words, because of one before it."""
+        """Record that a step failed, by itself or because of an earlier step, with the same words."""
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:

@@ -1,4 +1,4 @@
-"""From a submitted file to an entry of a store."""
+"""Check submitted files and add them to a store."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from roarbench.submissions.file import Submission, read_submission
 
 
 class SubmissionMode(NamedTuple):
-    """Way in which a submission is run."""
+    """How a submission is run."""
 
     trust: bool  # without the sandbox, now and in the suite; its id says so for ever
     cuda: bool  # with its maps made on a GPU; its id says so for ever
@@ -30,7 +30,7 @@ class SubmissionMode(NamedTuple):
 
 
 class SubmittedEntries(NamedTuple):
-    """Checked submissions: the ids of their rows, and how fast an average map is made, where that was measured."""
+    """Checked submissions: the ids of their rows, and the measured time per map, if any."""
 
     ids: list[str]
     pace: Pace | None
@@ -39,11 +39,11 @@ class SubmittedEntries(NamedTuple):
 def store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
-    """Check submissions and keep them; none is kept where one is refused.
+    """Check submissions and store them; none is stored if one is rejected.
 
     Raises:
-        Refusal: One is not accepted.
-        SandboxError: No sandbox holds on this machine.
+        Refusal: A submission is rejected.
+        SandboxError: No sandbox works on this machine.
         CallerError: There is no GPU here.
     """
     if mode.cuda and not torch.cuda.is_available():
@@ -63,13 +63,13 @@ def store_submissions(
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> Accepted:
-    """Validate a submission as `submit` does, with words for the one who waits."""
+    """Validate a submission as `submit` does, with messages for the user."""
     with Stages(console, STAGES) as stages:
         return validate_submission(submission, suite, stages.begin)
 
 
 def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
-    """Check files as `submit` does without keeping anything; they are run only to be measured."""
+    """Check files as `submit` does without storing them; they run only to be measured."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(
@@ -78,7 +78,7 @@ def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, c
 
 
 def read_submissions(paths: Sequence[Path]) -> list[Submission]:
-    """Read files, each once; a Refusal where one cannot be a submission."""
+    """Read files, each once; Refusal where one cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 
 

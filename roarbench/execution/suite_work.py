@@ -1,4 +1,4 @@
-"""A suite with its store and its explained networks: the context that every job receives."""
+"""The context of every job: a suite with its store and its explained networks."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from roarbench.store.workspace import Workspace
 
 @dataclass(frozen=True)
 class SuiteWork:
-    """A suite, the images that it is asked of, and the store where its work rests; small enough to send with a job."""
+    """A suite, its images and its store; small enough to send with a job."""
 
     workspace: Workspace
     images: ImageData
@@ -38,21 +38,21 @@ class SuiteWork:
         return RankingsStore(self.workspace.rankings)
 
     def stored(self, key: str) -> StoredNetwork:
-        """Return where the network of this key, which scores many runs, is kept."""
+        """Return the stored scoring network of this key."""
         return StoredNetwork(self.workspace.networks, key)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
-        """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""
+        """Return the checkpoint of a training, by the key of its run or network, on these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
     def network(self, seed: int, number: int | None = None) -> nn.Module:
-        """Build the suite's network for the images, or that of a reference, with the random weights of a seed."""
+        """Build the suite's network, or an explained network by number, with random weights from a seed."""
         record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
         model, source = (suite.model, suite.network_source) if number is None else suite.network_of(number)
         return build_network(model, record.classes, record.channels, record.size, generator, source)
 
     def start(self, recipe: Recipe, seed: int) -> nn.Module:
-        """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.
+        """Return the network at the start of a training: random weights from a seed, or the recipe's published ones.
 
         CallerError where these cannot be fetched or read, or belong to another network.
         """
@@ -63,58 +63,58 @@ class SuiteWork:
 
     @property
     def explained(self) -> tuple["ReferenceModel", ...]:
-        """Return the networks that it explains."""
+        """Return the explained networks."""
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
     def explained_in(self, spec: RankingSpec) -> "ReferenceModel":
-        """Return the reference that a ranking explains; of controls, which explain none, the first one."""
+        """Return the explained network of a ranking; for controls, which explain none, the first one."""
         return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
     def number_of(self, run: Run) -> int:
-        """Return the number of the reference that a run depends on, or of the first one."""
+        """Return the number of the explained network that a run depends on, or of the first one."""
         return self.suite.explained(run.cell, run.seed) if run.reference else 0
 
     def explained_by(self, run: Run) -> "ReferenceModel":
-        """Return the reference of that number."""
+        """Return the explained network of that number."""
         return ReferenceModel(self, self.number_of(run))
 
     def scored_by(self, run: Run) -> "ReferenceModel":
-        """Return the reference that is scored as it is: the seed's, whichever one a map explains."""
+        """Return the explained network that a run scores: the seed's, whichever network a map explains."""
         return ReferenceModel(self, self.suite.scored(run.cell, run.seed))
 
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
-        """Return under what identity the ranking of an estimator is stored that explains this reference."""
+        """Return the identity of an estimator's ranking for this explained network."""
         images = self.images
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def control_specs(self, unit: Unit) -> list[RankingSpec]:
-        """Return the same for the controls that common networks meet."""
+        """Return the identities of the controls' rankings that train shared scoring networks."""
         return [self.ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def row_spec(self, run: Run) -> RankingSpec | None:
-        """Return what a run removes by; None for untouched images, and where it is drawn anew at every reading.
+        """Return the ranking that a run removes by; None for untouched images and rankings drawn at every reading.
 
-        Each image's own, also for a run that hands them to other images.
+        It is each image's own ranking, also where the run swaps rankings between images.
         """
         estimator = run.cell.ranked_by
         return self.ranking_spec(estimator, run.cell.unit, self.number_of(run)) if estimator else None
 
     def common_network(self, run: Run) -> CommonNetwork:
-        """Return the record of the network that scores a run, before it is tuned on the run's row."""
+        """Return the shared scoring network of a run, before it is tuned on the run's row."""
         cell = run.cell
         return make_common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """A network that a suite explains, by its number."""
+    """An explained network of a suite, by number."""
 
     work: SuiteWork
     number: int
 
     @property
     def numbered(self) -> str:
-        """Return what the names of steps say of it, where there are several."""
+        """Return its number as text in step names, if there are several."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
@@ -124,31 +124,31 @@ class ReferenceModel:
 
     @property
     def reference(self) -> ReferenceSpec:
-        """Return what fixes it."""
+        """Return its identity."""
         return make_reference(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Return whose images are ranked, and predicted by it."""
+        """Return the splits that it ranks and predicts."""
         return list_ranked_splits(self.work.suite)
 
     @property
     def store(self) -> StoredReference:
-        """Return where it is kept."""
+        """Return its place in the store."""
         return StoredReference(self.work.workspace.references, self.reference)
 
     @property
     def made(self) -> bool:
-        """Return whether all is there: its weights, and what it predicts."""
+        """Return whether its weights and predictions exist."""
         return all(self.store.predicted(split) for split in self.splits)
 
     @property
     def norm(self) -> Normalisation:
-        """Return what images are normalised with for it, which may have been trained elsewhere."""
+        """Return the normalisation of its images; it may have been trained elsewhere."""
         return self.store.norm() or Normalisation.of(self.work.images)
 
     def network(self, seed: int) -> nn.Module:
-        """Build it with the random weights of a seed."""
+        """Build it with random weights from a seed."""
         return self.work.network(seed, self.number)
 
     def trained(self) -> nn.Module:
@@ -158,9 +158,9 @@ class ReferenceModel:
         return model.eval()
 
     def untrained(self) -> nn.Module:
-        """Return it with random weights, in eval mode: its architecture alone.
+        """Return it with random weights, in eval mode.
 
-        Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
+        Batch-norm gammas that start at 0 would switch off residual blocks; here all are 1.
         """
         model = self.network(self.reference.seed + 1)
         for module in model.modules():

@@ -75,9 +75,9 @@ _LETTERS = 80  # of an error that are shown
 
 
 def count_default_workers(side: int | None = None) -> int:
-    """Return how many processes share the work on images of a side by default: some for each GPU, else one a core.
+    """Return the default number of processes for images of a side: several per GPU for small images, else one per core.
 
-    Small images leave a GPU idle between the kernels of one process: up to 64 pixels several share it, one a core.
+    Up to 64 pixels, one process leaves a GPU idle between kernels, so several share it, one per core.
     """
     count = len(list_gpus())
     return (
@@ -88,7 +88,7 @@ def count_default_workers(side: int | None = None) -> int:
 
 
 def count_workers(requested: int | None, side: int | None = None) -> int:
-    """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
+    """Return the number of processes on this machine; CallerError for none, or more than it can feed."""
     most = PER_CORE * count_cores()
     if requested is not None and requested < 1:
         raise CallerError(f"--workers {requested} would do nothing; write 1 to {most}")
@@ -99,13 +99,13 @@ def count_workers(requested: int | None, side: int | None = None) -> int:
 
 
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
-    """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
+    """Start processes on this machine; `logs` is a folder for their logs."""
     return LocalEngine(workers, list_gpus(), logs)
 
 
 @contextmanager
 def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
-    """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
+    """Start a worker on this machine and yield a function by which it measures rates; `say` takes messages."""
     every = list_gpus()
     with LocalEngine(1, every) as engine:
 
@@ -121,10 +121,9 @@ def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite
 def measure_rates(
     engine: Engine, suite: SuiteSpec, work: Work | None = None, say: Callable[[str], object] = print
 ) -> Rates:
-    """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
+    """Measure the rates of the workers' devices with the first idle worker; assume them where that fails.
 
-    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured. CallerError
-    where no worker can do the suite.
+    No worker has a job yet. `say` receives messages. CallerError where no worker can do the suite.
     """
     while not engine.idle:
         engine.wait(_PATIENCE)
@@ -145,9 +144,9 @@ def measure_rates(
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
-    """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
+    """Time each kind of work in this process, on as few random images of the suite's shape as needed.
 
-    What is no part of the work is not timed; it is all that a suite may need if None.
+    Kinds that are not part of the work are skipped; None means all that a suite may need.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     keep_memory()  # as workers do
@@ -211,10 +210,10 @@ def _norm(record: DatasetRecord) -> Normalisation:
 
 
 def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
-    """Return the seconds of an image in the mean over a training: of each size the second half of some steps is timed.
+    """Return the mean seconds per training image: at each size the second half of some steps is timed.
 
-    All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
-    half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
+    All sizes run in one short training on random images, each seen as often as in a whole training. The first half of
+    the steps includes one-time work, such as preparing shared images and choosing kernels.
     """
     where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
     half = _count_timed_steps(flops, batch, sizes, where)
@@ -242,7 +241,7 @@ def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) 
 
 
 def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
-    """Try a step of each training that there is to do; return those that do not fit in this process's share."""
+    """Try one step of each training; return those that exceed this process's share of memory."""
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
     recipes += [suite.recipe] if work is None or work.images_retrained else []
@@ -260,19 +259,19 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
 
 
 def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
-    """Return whether there is anything to train, to score and to explain."""
+    """Return whether there is work to train, to score and to explain."""
     if work is None:
         return True, True, True
     return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
 
 
 def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
-    """Return how many images of so many operations each a measurement may take."""
+    """Return how many images of this many operations a measurement may take."""
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
 def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
-    """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
+    """Time the second of two calls in processor seconds, on a GPU until it is done."""
     if not wanted:
         return 0.0
     work()
@@ -292,7 +291,7 @@ def _gpu_clock() -> float:
 
 
 def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
-    """Draw n random images of a shape (c, h, w) with half of their features removed, on a device."""
+    """Draw n random images of shape (c, h, w), half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
@@ -302,7 +301,7 @@ def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> Deg
 
 
 def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
-    """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
+    """Time the fills that are computed from kept features, on random photographs with half removed in squares."""
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills or (work is not None and not work.images_filled):
         return 0.0

@@ -45,7 +45,7 @@ PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: Ima
 
 
 class Work(NamedTuple):
-    """Work that there is to do, counted."""
+    """Counted work."""
 
     trainings: int  # networks trained from scratch, references among them
     references: int  # those of them that are explained
@@ -83,7 +83,7 @@ class Work(NamedTuple):
 def count_work(
     suite: SuiteSpec, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
 ) -> Work:
-    """Count what these missing points need besides the inputs that are there already."""
+    """Count the work of these missing points beyond existing inputs."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
@@ -128,20 +128,20 @@ def count_work(
 
 
 def count_filled_images(cell: Cell, train: int, test: int) -> int:
-    """Return how many images a run fills with what is made of the features that are left, which takes long."""
+    """Return how many images a run fills with a slow fill, computed from kept features."""
     if cell.fill in PLAIN_FILLS:
         return 0
     return train + test if cell.retrain.trains else test
 
 
 def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
-    """Return bytes of one image's bit-planes."""
+    """Return the bytes of one image's bit-planes."""
     layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
     return layout.planes * layout.width
 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
-    """Return how many noisy copies of an image are drawn for the maps of these estimators, whatever they explain."""
+    """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
     noisy = [e for e in estimators if e.shared and e.form in NOISY]
     samples = {
         group: [int(e.value("samples")) for e in noisy if find_job_group(e) == group]
@@ -151,16 +151,15 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
-    """Return what an image costs in the suite's network."""
+    """Return the cost of an image in the suite's network."""
     record = suite.dataset_record
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def count_explained_at_once(suite: SuiteSpec) -> int:
-    """Return how many images a processor explains together, `EXPLAINED` or fewer.
+    """Return how many images a CPU explains at once, at most `EXPLAINED`.
 
-    A built-in network, whose maps are published, explains as many as ever; another one as many as what its layers put
-    out leaves room for.
+    Built-in networks, whose maps are published, keep their number; for others it depends on their layers' output.
     """
     if suite.model in MODELS:
         return EXPLAINED
@@ -168,12 +167,12 @@ def count_explained_at_once(suite: SuiteSpec) -> int:
 
 
 def count_training_batch(recipe: Recipe, train: int) -> int:
-    """Return how many images go through a training network together."""
+    """Return how many images pass a training network at once."""
     return min(recipe.micro_batch or recipe.batch, train)
 
 
 def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
-    """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
+    """Return the larger memory of training (with a level's masks), if any, and explaining (with one batch's maps)."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = count_training_batch(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
@@ -198,7 +197,7 @@ def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int)
 
 
 def _held_images(recipe: Recipe, train: int, features: int) -> int:
-    """Return bytes of what is made of all training images for all epochs, on a processor."""
+    """Return the bytes of training images prepared for all epochs, on a CPU."""
     kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
     return round(train * features * _KEPT) if kept else 0
 
@@ -206,7 +205,7 @@ def _held_images(recipe: Recipe, train: int, features: int) -> int:
 def _by_reference(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return of each reference the estimators that explain it here, and the submissions that do."""
+    """Return the estimators and the submissions that explain each network here."""
     found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
     return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
@@ -214,7 +213,7 @@ def _by_reference(
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done."""
+    """Seconds per image; 0 for kinds without work."""
 
     device: str  # what trains, scores, explains and ranks; a core decodes
     gpus: int  # how many such devices there are; 0 for a core
@@ -235,7 +234,7 @@ class Rates:
 
     @property
     def measured(self) -> bool:
-        """Return whether they were measured on this machine just now."""
+        """Return whether they were just measured on this machine."""
         return not self.basis
 
     def record(self) -> dict[str, Any]:
@@ -243,7 +242,7 @@ class Rates:
         return asdict(self) | {"measured": self.measured}
 
     def seconds(self, work: Work) -> dict[str, float | None]:
-        """Return seconds of the device, or of a core, for each part by its name in `PARTS`; None if not known."""
+        """Return seconds of the device, or of a core, for each part in `PARTS`; None if unknown."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
@@ -258,12 +257,12 @@ class Rates:
 
 
 def _multiply(images: int, seconds: float | None) -> float | None:
-    """Return seconds of all images by those of one; None where there are images and those are not known."""
+    """Multiply; None where there are images and their seconds are unknown."""
     return None if images and seconds is None else images * (seconds or 0.0)
 
 
 class Assumed(NamedTuple):
-    """Operations a second of a device that need not be at hand."""
+    """Operations per second of a device that need not be present."""
 
     device: str
     gpus: int
@@ -294,7 +293,7 @@ _FILL = 1e-6  # the same for each feature of an image that is filled with what i
 
 
 def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
-    """Estimate rates from counted operations, without timing anything."""
+    """Estimate rates from counted operations, without timing."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
     together = count_training_batch(recipe, record.train_images)
@@ -313,9 +312,9 @@ def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
 
 
 def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
-    """Return floating-point operations of all networks, each `flops` for a forward pass of one image at full size.
+    """Return floating-point operations of all networks; `flops` are those of one forward pass at full size.
 
-    Training images have the share `area` of its pixels in the mean.
+    `area` is the mean size of training images relative to the full size.
     """
     scored, explained = work.images_scored, work.images_explained
     return flops * (TRAIN * area * work.images_trained + scored + EXPLAIN * explained)

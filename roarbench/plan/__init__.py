@@ -1,1 +1,1 @@
-"""Hold what a suite consists of: recipes, suites, cells and runs as frozen records, and how a run gets its key."""
+"""Suites, cells, runs and recipes as frozen records, and the keys of runs."""

@@ -22,10 +22,10 @@ _MOST_RUNS = 10**6
 
 
 def make_own_suite(made: SuiteSpec) -> SuiteSpec:
-    """Return a suite with the hash of what is computed as its version.
+    """Return a suite whose version is the hash of its content.
 
-    Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
-    CallerError where one of its names could lead out of a folder, or a value is not of its kind.
+    Equal content has the same version, whatever the file's location, comments, name and order. CallerError where a name
+    could lead out of a folder, or a value has another type.
     """
     suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
     try:
@@ -36,15 +36,15 @@ def make_own_suite(made: SuiteSpec) -> SuiteSpec:
 
 
 def rename_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
-    """Return the record of somebody's own data set with the hash of what it says in its name."""
+    """Return a user's data set with the hash of its record in its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
     return replace(found, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
-    """Return one's own suite without the estimators that do not apply to its network, by id; it stays the same suite.
+    """Return a user's suite without inapplicable estimators, given with reasons by id; its identity stays.
 
-    A twin goes with what it is made from.
+    Twins go with their parents.
     """
     if suite.own is None:
         return suite
@@ -57,7 +57,7 @@ def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
 
 
 def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
-    """Return one's own suite as plain JSON values, without the place of its data on this machine."""
+    """Return a user's suite as JSON values, without the local path of its data."""
     assert suite.own is not None, "the others are in the table"
     return {"name": suite.name, "about": suite.about, **_computed(suite), "left_out": dict(suite.own.left_out)}
 
@@ -94,7 +94,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 
 
 def _network(values: Mapping[str, Any]) -> GivenNetwork:
-    """Return a network whose weights are found if their library publishes them; a file may lie elsewhere now."""
+    """Read a network whose weights its library publishes; a file may have moved."""
     made = GivenNetwork(**values)
     return replace(made, weights=made.published)
 
@@ -128,7 +128,7 @@ def _computed(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
-    """Return the record of somebody's own data; what lies where on this machine is not for a record to say."""
+    """Read the record of a user's data, without local paths."""
     found = DatasetRecord(**values).anywhere
     check_record(found)
     splits = (found.train_split, found.test_split, found.config)

@@ -32,10 +32,10 @@ _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
 def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Return the record of the data that a suite's file names in `[data]`, counted.
+    """Read the data set of section `[data]`, and count it.
 
-    Paths begin at `base`; the data have the suite's name where they have no other. CallerError, with the place in the
-    file, where there are no such data.
+    Paths are relative to `base`; the default name is the suite's. CallerError, with the place in the file, where there
+    are no such data.
     """
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:
@@ -67,7 +67,7 @@ def _pixels(section: TomlTable) -> DatasetRecord:
 
 
 def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
-    """Return the record with its splits: two names, or a share of the only one that is drawn."""
+    """Read the splits: two names, or a share drawn from the only one."""
     named = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if named:
@@ -87,7 +87,7 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
 
 
 def _numbered(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Return the record with its classes, where the file says how many outputs the network has."""
+    """Read the number of classes, where the file gives the network's outputs."""
     classes = section.whole("classes", 2, _MANY, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
@@ -143,7 +143,7 @@ def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord
 
 
 def _folder(section: TomlTable, key: str, base: Path) -> str:
-    """Return the path of a folder of the data, which a file names from where it lies itself."""
+    """Read the path of a data folder, relative to the file."""
     folder = (base / section.text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
@@ -152,7 +152,7 @@ def _folder(section: TomlTable, key: str, base: Path) -> str:
 
 
 class PreprocessingRecord(NamedTuple):
-    """Steps from a photograph to the numbers that a network sees."""
+    """The preprocessing of photographs."""
 
     resize: int  # pixels of the short side
     crop: int  # pixels per side of the square that is cut out of the middle then
@@ -162,7 +162,7 @@ class PreprocessingRecord(NamedTuple):
 
 
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
-    """Return the record of images of so many channels, prepared as the section `[data]` of a suite's file says."""
+    """Read the preprocessing of section `[data]` into a record of images with this many channels."""
     if "preprocessing" in section:
         return _read_published_section(section, channels)
     record = _read_normalisation(section, make_own_record("", channels, section.whole("size", 8, _LARGEST)))
@@ -179,7 +179,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
 
 
 def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
-    """Return the record of images as weights of torchvision's or timm's want them."""
+    """Read the preprocessing of published weights."""
     name = section.text("preprocessing")
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
         if key in section:
@@ -195,7 +195,7 @@ def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
 
 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Return the record with what networks want images normalised with, where the file says so."""
+    """Read the normalisation, if the file has one."""
     if "mean" not in section and "std" not in section:
         return record
     top = section.number("range", 1, 255) if "range" in section else None
@@ -206,10 +206,10 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
 
 
 def read_published(name: str) -> PreprocessingRecord:
-    """Return what weights published by torchvision, `torchvision:NAME/WEIGHTS`, or by timm, `timm:NAME`, are made for.
+    """Return the preprocessing of weights published by torchvision, `torchvision:NAME/WEIGHTS`, or timm, `timm:NAME`.
 
     Raises:
-        CallerError: There are no such weights, timm is not installed, or it distorts images, which is not done here.
+        CallerError: There are no such weights, timm is not installed, or the preprocessing distorts images.
     """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:

@@ -1,4 +1,4 @@
-"""Writes the TOML file of a suite on somebody's images or table, each line explained. Nothing here imports torch."""
+"""Write the TOML file of a suite on a user's images or table, each line explained. Nothing here imports torch."""
 
 import os
 import re
@@ -28,16 +28,15 @@ def write_suite(
     network: str = "",
     tune: Callable[[str, Path], str] = lambda text, path: text,
 ) -> Path:
-    """Write NAME.toml into this folder, from the images in another or from a file of rows; the path.
+    """Write NAME.toml into the current folder, for images in `folder` or a table; return its path.
 
-    `say` is told what should be known before hours of work; CallerError where there are no such data, or the file is
-    there already.
+    CallerError where there are no such data, or the file exists.
 
     Args:
         folder: Class folders, parquet files, or a table.
-        say: Takes the lines.
-        network: Name of the network as the file names it; the usual one if empty.
-        tune: Finds a recipe that trains the network: from the text and its path to the text that is written.
+        say: Receives warnings before hours of work.
+        network: The network in the file's notation; the usual one if empty.
+        tune: Finds a recipe that trains the network: from text and path to the text to write.
     """
     record = infer_dataset(folder, say)
     name = make_suite_name(record.name)
@@ -60,7 +59,7 @@ def write_suite(
 
 
 def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
-    """Return the text of a suite's file, with the path of the images from where it lies."""
+    """Return the text of a suite's file, with the path of the images relative to it."""
     text = (_on_rows if record.tabular else _on_images)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # comments beside code begin in one column
@@ -142,7 +141,7 @@ _RECIPE = (  # what the lines of a recipe say
 
 
 def write_recipe_lines(images: int) -> tuple[str, ...]:
-    """Return the lines of a recipe that suits so many training images."""
+    """Return the lines of a recipe for this many training images."""
     few = images < _FEW
     epochs = min(40, max(int(BASE.epochs), round(_SEEN / images)))
     return (

@@ -26,7 +26,7 @@ _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
 
 @dataclass(frozen=True)
 class Point:
-    """A cell and a seed, before the data's and the reference's fingerprints are known."""
+    """A cell and a seed, before the fingerprints of data and explained network are known."""
 
     cell: Cell
     seed: int
@@ -34,7 +34,7 @@ class Point:
 
 @cache  # a board asks for those of every suite, again and again
 def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
+    """Return all points of a suite, each once; untouched images (t = 0) come first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
 
 
@@ -57,7 +57,7 @@ def select_part_of_suite(
     seeds: int | None = None,
     protocol: Protocol | None = None,
 ) -> SuiteSpec:
-    """Return the part of a suite with these estimators, or one protocol, or other numbers of seeds where it trains."""
+    """Return the part of a suite with these estimators, one protocol, or another number of seeds where it trains."""
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
     for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
@@ -70,15 +70,15 @@ def select_part_of_suite(
 
 
 def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
-    """Describe one run in a few words, the suite's where it is known which one asks."""
+    """Describe a run in a few words, within a suite if given."""
     cell = point.cell
     return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
-    """Return the name of the protocol that a cell belongs to: the first one by which the suite has it, if any.
+    """Return the protocol of a cell, the first by which the suite has it.
 
-    Protocols that answer each image twice have cells of another one; without a suite it is the other one's name.
+    Protocols that score each image twice share cells with another protocol; without a suite, the other one is named.
     """
     asked = [block.protocol for block in suite.blocks] if suite else []
     asked += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
@@ -87,7 +87,7 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
 
 @dataclass(frozen=True)
 class CommonNetwork(Keyed):
-    """A network that has met the removal masks of the controls on images of others, by all that fixes it."""
+    """Identity of a network trained on the controls' removal masks on other images."""
 
     dataset: str
     data: str  # fingerprint of the decoded images and labels
@@ -123,12 +123,12 @@ def _tuning(recipe: str, masks: Split) -> str:
 
 
 def make_tuned_key(common: str, rankings: str) -> str:
-    """Return the key of the common network of this key, tuned on the rankings of this checksum."""
+    """Return the key of a shared network tuned on the rankings of this checksum."""
     return hash_value({"common": common, "rankings": rankings})
 
 
 def make_tuning_recipe(recipe: Recipe) -> Recipe:
-    """Return how a network trained by this recipe is tuned on the exchanged masks of one row: an epoch at full size."""
+    """Return the recipe that tunes such a network on one row's swapped masks: an epoch at full size."""
     return replace(
         recipe,
         name=f"{recipe.name}-tuning",
@@ -142,25 +142,25 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
 
 
 def count_tuning_epochs(recipe: Recipe) -> float:
-    """Return how many epochs of a training by this recipe take as long as the tuning of a network, at full size."""
+    """Return the cost of tuning a network in epochs of this recipe at full size."""
     tuning = make_tuning_recipe(recipe)
     return tuning.epochs * tuning.area / recipe.area
 
 
 def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
-    """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
+    """Return an explained network of a suite by number, on the data of this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.network_of(number)
     return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
 
 
 def count_reference_epochs(suite: SuiteSpec) -> float:
-    """Return passes over the training images of the reference's training; 0 where its weights are given."""
+    """Return the epochs of the explained network's training; 0 for given weights."""
     return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 
 
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
-    """Give a planned point the fingerprints that make it a run."""
+    """Build the run of a planned point."""
     cell, number = point.cell, suite.explained(point.cell, point.seed)
     reference = make_reference(suite, data, number)
     explained, estimator = depends_on_reference(cell), cell.estimator_record
@@ -191,7 +191,7 @@ def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, 
 
 
 def find_scored_network(suite: SuiteSpec, point: Point, data: str) -> str:
-    """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
+    """Return the key of the shared network that scores a point; empty for other networks."""
     cell, number = point.cell, suite.scored(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
         return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
@@ -200,34 +200,34 @@ def find_scored_network(suite: SuiteSpec, point: Point, data: str) -> str:
 
 
 def depends_on_reference(cell: Cell) -> bool:
-    """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
+    """Return whether a cell depends on an explained network, scored or explained."""
     estimator = cell.estimator_record
     return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
 
 
 def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return each reference on untouched images: how good it is. A suite without such scoring has it beside."""
+    """Return the points that score each explained network on untouched images, whether or not the suite has them."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = REPLICATION * suite.replication
     return tuple(Point(clean, first + number) for number in range(suite.references))
 
 
 def has_explained_model(suite: SuiteSpec) -> bool:
-    """Return whether any of a suite's outcomes depends on its reference, or one was given."""
+    """Return whether any result of a suite depends on an explained network, or one was given."""
     return bool(suite.given) or any(depends_on_reference(point.cell) for point in expand_points(suite))
 
 
 def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
-    """Return the levels that rankings are stored for: the paper's five, so that suites share them, or its own."""
+    """Return the levels of stored rankings: the paper's five, which suites share, or the suite's own."""
     levels = {t for block in suite.blocks for t in block.levels}
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
 def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: int | None = None) -> tuple[Split, ...]:
-    """Return whose images a row ranks, or any row: only test images where nothing is trained on others' masks.
+    """Return the splits that a row, or any row, ranks: training images only where networks train on masks.
 
-    A row that the suite has not ranks what any of its rows does. By the reference of a number, where that is asked
-    for, training images are ranked only if a training has a seed of that reference.
+    A row outside of the suite ranks what any row does. With a number, training images are ranked only if a training has
+    a seed of that explained network.
     """
     row = row if any(row in map(find_ranking_estimator, block.estimators) for block in suite.blocks) else None
     blocks = [block for block in suite.blocks if row is None or row in map(find_ranking_estimator, block.estimators)]
@@ -238,7 +238,7 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: i
 
 
 def _ranking_for(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
-    """Yield the numbers of the references by which a row ranks for the seeds of a block."""
+    """Yield the numbers of the explained networks by which a row ranks for a block's seeds."""
     for name in block.estimators:
         if row in (find_ranking_estimator(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
@@ -251,13 +251,13 @@ def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
 
 
 def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
-    """Return whose images are ranked by the controls that common networks meet: all, where there are such networks."""
+    """Return the splits that controls rank for shared scoring networks; all where there are such networks."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)
 
 
 class RankedSplit(NamedTuple):
-    """Rankings of a split's images; those of controls have the reference 0."""
+    """Rankings of a split's images; controls have explained network 0."""
 
     estimator: Estimator
     unit: Unit
@@ -266,7 +266,7 @@ class RankedSplit(NamedTuple):
 
 
 class Common(NamedTuple):
-    """A common network before it is tuned on any row."""
+    """A shared scoring network before it is tuned on a row."""
 
     order: Order
     unit: Unit
@@ -275,7 +275,7 @@ class Common(NamedTuple):
 
 
 class SharedInputs(NamedTuple):
-    """Inputs that runs of a suite share."""
+    """Inputs that a suite's runs share."""
 
     references: Set[int] = frozenset()  # numbers of the networks that are explained, or scored as they are
     rankings: Set[RankedSplit] = frozenset()
@@ -285,7 +285,7 @@ class SharedInputs(NamedTuple):
 
 
 def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
-    """Return what these points rest on."""
+    """Return the inputs of these points."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):

@@ -17,7 +17,7 @@ _ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks a
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A question asked of a ranking: which end of it is removed, and which network is scored."""
+    """A question about rankings: which end of the ranking is removed, and which network is scored."""
 
     name: str  # what `--protocol` takes
     order: Order  # which end of the ranking is removed first
@@ -42,37 +42,37 @@ class Protocol:
 
     @property
     def about(self) -> str:
-        """Return its title with what is done, a sentence without its full stop."""
+        """Return its title and method as a sentence without a full stop."""
         return f"{self.title}: {self.method}"
 
     @property
     def trains(self) -> bool:
-        """Return whether the networks that are scored were trained for it."""
+        """Return whether the scored networks are trained for it."""
         return self.retrain.trains
 
     @property
     def by_networks(self) -> bool:
-        """Return whether every explained network is scored under the maps of each, and the gain is the interaction."""
+        """Return whether every explained network is scored under every network's maps, with the interaction as gain."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
     @property
     def has_probabilities(self) -> bool:
-        """Return whether its rows have the probability of the class that the explained network predicts."""
+        """Return whether its rows store the predicted class's probability."""
         return self.retrain is ScoredNetwork.NONE
 
     @property
     def paired(self) -> bool:
-        """Return whether each image is answered twice."""
+        """Return whether each image is scored twice."""
         return bool(self.against)
 
     @property
     def by_difference(self) -> bool:
-        """Return whether gains are differences of answers, image by image, so that there is one at every level."""
+        """Return whether gains are differences of correctness per image, with a value at every level."""
         return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.by_networks
 
     @property
     def random_is_zero(self) -> bool:
-        """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
+        """Return whether Random's gain is 0 by construction; rows are then compared with 0."""
         return self.paired or bool(self.made_of) or self.by_networks
 
     @property
@@ -86,7 +86,7 @@ class Protocol:
         return self.gain_axis if self.by_difference else ACCURACY
 
     def counterpart(self, estimator: str) -> str:
-        """Return the id of the twin that a row is held against, where each image is answered twice."""
+        """Return the id of the twin that a row is compared with, where each image is scored twice."""
         return f"{estimator}~{self.against}"
 
 
@@ -284,7 +284,7 @@ ROAR_EXCHANGED = Protocol(
 
 
 def _position(protocol: Protocol) -> tuple[bool, int, int, str]:
-    """Return where lists have a protocol: by the network that is scored, then by the end that goes first."""
+    """Return a protocol's position in lists: by the scored network, then by the order of removal."""
     networks, ends = list(ScoredNetwork), list(Order)
     return bool(protocol.made_of), networks.index(protocol.retrain), ends.index(protocol.order), protocol.name
 

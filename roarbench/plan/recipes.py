@@ -1,4 +1,4 @@
-"""Frozen, versioned recipes, found by their titles, and with other settings. Nothing here imports torch."""
+"""Frozen, versioned recipes by title, and recipes with changed settings. Nothing here imports torch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, UnknownName
 def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
     """Make a recipe of Hooker et al. 2019, table 1: ResNet-50, fixed steps, learning rate per 256 images.
 
-    4,096 images at once fit on no single GPU of today: 256 at once do (docs/decisions/0015).
+    No single GPU of today holds 4,096 images at once; parts of 256 fit (docs/decisions/0015).
     """
     return Recipe(
         name,
@@ -30,27 +30,27 @@ def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) 
 
 
 def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation, warmup: float = 1) -> Recipe:
-    """Make a recipe of few epochs for small images; 5e-4 is the usual decay there (Zagoruyko & Komodakis 2016)."""
+    """Make a recipe of few epochs for small images, with the weight decay of Zagoruyko & Komodakis 2016."""
     return Recipe(name, 1, epochs, batch, peak, warmup, Decay.LINEAR, augmentation, weight_decay=5e-4)
 
 
 def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)) -> Recipe:
-    """Make a recipe for references and retrained networks alike, long enough to converge, with shift and flip.
+    """Make a recipe for explained and retrained networks, long enough to converge, with shift and flip.
 
-    With flips alone, or after few epochs, the masks of removed features are learnt where they stand, and decide what
-    a row keeps (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
+    With flips alone, or after few epochs, networks learn the masks' positions, and these decide a row's accuracy
+    (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
     """
     return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
 
 def _modern(name: str, epochs: float, batch: int, peak: float) -> Recipe:
-    """Make a recipe for transformers and ConvNeXts: AdamW and the weight decay of Dosovitskiy et al. 2021, table 3."""
+    """Make a recipe for transformers and ConvNeXts: AdamW with the weight decay of Dosovitskiy et al. 2021, table 3."""
     small = _small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP, warmup=2)
     return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.05)
 
 
 def _tabular(name: str, epochs: float, batch: int, peak: float) -> Recipe:
-    """Make a recipe for perceptrons on tables, which have nothing to move: AdamW, with its authors' weight decay."""
+    """Make a recipe for perceptrons on tables: AdamW with its authors' weight decay, without augmentation."""
     small = _small(name, epochs, batch, peak, Augmentation.NONE)
     return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.01, precision=Precision.FLOAT32)
 
@@ -101,7 +101,7 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
 class RecipeSetting(NamedTuple):
-    """A value of a recipe that a title may change."""
+    """A setting that a recipe's title may change."""
 
     expected: str  # what may be written, in words
     read: Callable[[Any], object]  # takes a text or a number; ValueError or OverflowError where it cannot be the value
@@ -146,11 +146,11 @@ SETTINGS = {  # in the order of a title
 
 
 def find_recipe(title: str) -> Recipe:
-    """Return the recipe of this `name@version`, or one with other numbers: `quick@2(epochs=6,sides=0.5+1)`.
+    """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`.
 
     Raises:
         UnknownName: There is none of that name and version.
-        CallerError: It has no such number, or not this one.
+        CallerError: It has no such setting, or not with this value.
     """
     if title in RECIPES:
         return RECIPES[title]
@@ -165,9 +165,9 @@ def find_recipe(title: str) -> Recipe:
 
 
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
-    """Return a recipe of the table with other values, by the names in `SETTINGS`; its title says which, in any order.
+    """Change settings of a recipe by their names in `SETTINGS`; its title lists them.
 
-    CallerError where there is no such setting, or a value cannot be its.
+    CallerError for an unknown setting or an unsuitable value.
     """
     for key in values:
         if key not in SETTINGS:

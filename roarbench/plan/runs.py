@@ -1,7 +1,7 @@
-"""What a run is: frozen records, made before anything is computed.
+"""Runs as frozen records, made before anything is computed.
 
-A *cell* is one point of a curve, a *run* is a cell with a seed and with all else that fixes its outcome. The hash of
-a run's whole record is its key, so a run that is stored is never done again and a changed setting never meets old rows.
+A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. The hash
+of its record is its key, so a stored run is never repeated, and a changed setting never meets old rows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a curve."""
+    """A point of a curve."""
 
     dataset: str
     model: str  # name of the network that is trained
@@ -40,21 +40,23 @@ class Cell:
 
     @property
     def estimator_record(self) -> Estimator | None:
-        """Return what ranks the features; None for untouched images."""
+        """Return the estimator that ranks the features; None for untouched images."""
         return None if self.estimator == CLEAN else find_estimator(self.estimator)
 
     @property
     def ranked_by(self) -> Estimator | None:
-        """Return the estimator by whose rankings features go; None for untouched images and where none is stored."""
+        """Return the estimator whose stored ranking removes features; None for untouched images and rankings that are
+        not stored.
+        """
         return None if self.estimator == CLEAN else find_ranking_estimator(self.estimator)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A cell with everything else that fixes its outcome; one row of the results store.
+    """A cell with everything else that determines its outcome; a row of the results store.
 
-    A field added after a release gets a default and is left out of the key while it has that default, so that the
-    keys of stored rows never change.
+    A field added after a release has a default and is left out of the key while it has that default, so keys of stored
+    rows never change.
     """
 
     cell: Cell
@@ -81,13 +83,13 @@ class Run:
 
     @property
     def recipe_record(self) -> Recipe:
-        """Return how its network is trained."""
+        """Return the recipe of its network."""
         return find_recipe(self.recipe)
 
 
 @dataclass(frozen=True)
 class ReferenceSpec(Keyed):
-    """Explained model, by all that fixes it."""
+    """Identity of an explained network."""
 
     dataset: str
     data: str  # fingerprint of the decoded images and labels
@@ -109,7 +111,7 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
 
 
 def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name; CallerError where none is run under it."""
+    """Return the protocol of this name; CallerError for others."""
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
         seen = f"{name} is made of the answers under {' and '.join(parts)} and never run"
         raise CallerError(f"{seen}; run those, then `roarbench table --protocol {name}` shows it")
@@ -119,19 +121,19 @@ def find_protocol(name: str) -> Protocol:
 
 
 def find_fill(name: str) -> str:
-    """Return the fill of this name as records have it; UnknownName where there is none."""
+    """Return the fill of this name as records spell it; UnknownName for others."""
     if (fill := FILL_WORDS.get(name, name)) not in FILLS:
         raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
     return fill
 
 
 def find_fill_word(fill: str) -> str:
-    """Return the word for a fill in texts: black, which records call zero."""
+    """Return the word for a fill in texts: black for the records' zero."""
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
 
 def check_fill(fill: str, retrain: ScoredNetwork) -> None:
-    """Refuse a fill that there is not, or one that cannot be made where removed features are drawn in every epoch."""
+    """Refuse an unknown fill, or one that is too slow where removed features are drawn in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
@@ -141,9 +143,9 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
 
 
 def find_untouched(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
-    """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged, and its fill.
+    """Return the network that is scored at t = 0, and its fill.
 
-    None for masks alone: an empty removal mask says nothing, so that cell is chance. A common network has met the fill.
+    None for masks alone, as an empty mask reveals nothing. A shared scoring network has met the fill.
     """
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)

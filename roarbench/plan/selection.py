@@ -22,11 +22,10 @@ def select_part(
     seeds: int | None = None,
     protocol: str = "",
 ) -> SuiteSpec:
-    """Return the part of a suite that is to be run, always with the controls that its rows are held against.
+    """Select the part of a suite to run, always with its rows' controls.
 
-    Estimators are what `--estimators` takes: all of the suite's if None, none of them if empty. Submissions, the
-    `entries`, are always part of it. They and other added rows come with their twins. CallerError for an estimator
-    that cannot be added.
+    `estimators` are the ids of `--estimators`: None means all, an empty list none. Submissions, `entries`, are always
+    included. Added rows come with their twins. CallerError for an estimator that cannot be added.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
@@ -41,10 +40,10 @@ def select_part(
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
-    """Return a suite with this fill and this unit in place of its own; what is not named stays.
+    """Return a suite with this fill and unit in place of its own; empty values leave its own.
 
-    Of a protocol that has cells with them these are taken. One that cannot have them is left out, as the title says.
-    CallerError where there is no such fill, or no protocol can have them.
+    Existing cells with them are taken. Protocols that cannot have them are left out, and the title says so. CallerError
+    for an unknown fill, or if no protocol can have them.
     """
     fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
@@ -64,7 +63,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
 
 
 def find_unit(name: str) -> Unit:
-    """Return the unit of this name; UnknownName where there is none."""
+    """Return the unit of this name; UnknownName for others."""
     if name not in list(Unit):
         raise UnknownName("unit", name, Unit)
     return Unit(name)
@@ -77,7 +76,7 @@ def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
 
 
 def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
-    """Return why the cells of a block cannot be; empty where they can."""
+    """Explain why the cells of a block are impossible; empty if they are possible."""
     tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:
         return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
@@ -92,19 +91,19 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
 
 
 def add_from_options(suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()) -> SuiteSpec:
-    """Return a suite with submissions, the `entries`, and with the estimators that `--estimators` adds."""
+    """Add submissions and the estimators of `--estimators` to a suite."""
     return add_estimators(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
 
 
 def _adds(name: str) -> bool:
-    """Return whether what is named stands beside a suite's own estimators; a submission comes with its file."""
+    """Return whether a name adds to a suite's own estimators; submissions come with their file."""
     estimator_id = EstimatorId.read(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
 
 
 def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
-    """Return the ids of the estimators that `--estimators` names, None for all; CallerError for what is not there."""
+    """Return the ids of `--estimators`, None for all; CallerError for unknown ones."""
     listed = _listed(estimators)
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' names none"
@@ -120,7 +119,7 @@ def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str]
 
 
 def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
-    """Return the protocol that `--protocol` names; CallerError where the suite does not have it."""
+    """Return the protocol of `--protocol`; CallerError where the suite lacks it."""
     protocol = find_protocol(name)
     has = dict.fromkeys(block.protocol.name for block in suite.blocks)
     if name not in has:
@@ -133,14 +132,14 @@ def _listed(estimators: list[str] | None) -> list[str]:
 
 
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
-    """Return a suite that explains given weights, one reference for each; without any the suite itself.
+    """Return a suite that explains given weights, one explained network each; without any, the suite itself.
 
-    Each is what `title` takes, or the start of one of the titles that a store knows, if it fits no other.
+    A reference is one that `title` accepts, or the unique start of a title in the store.
 
     Raises:
-        CallerError: There are no such weights, two are the same, they are too few to be held against each other, they
-            are published ones of another network than the suite's, or the suite names its own. Those of a file are held
-            against the network when they are read.
+        CallerError: There are no such weights, two are the same, they are too few to compare, they belong to another
+            network than the suite's, or the suite names its own. Weights of a file are compared with the network when
+            they are read.
     """
     if suite.networks and references:
         seen = f"suite '{suite.name}' says which networks it explains"

@@ -28,7 +28,7 @@ _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR,
 
 
 def find_reference_pair(seed: int) -> tuple[int, int]:
-    """Return the number of the reference whose map a seed stands for, and that of the one that answers."""
+    """Return the numbers of the explained and the scored network of a seed."""
     return divmod(seed % REPLICATION, SIBLINGS)
 
 
@@ -46,7 +46,7 @@ class Block:
 
 @dataclass(frozen=True)
 class GivenNetwork:
-    """An explained network with weights of its own, in a suite of networks that may have different architectures."""
+    """An explained network with given weights, in a suite whose networks may differ in architecture."""
 
     model: str  # its name, see `Suite.model`
     given: str  # `NAME@CHECKSUM` of its weights, or what their library calls them: `torchvision:NAME/WEIGHTS`
@@ -55,13 +55,13 @@ class GivenNetwork:
 
     @property
     def published(self) -> str:
-        """Return the published name of weights that `given` calls as their library does; empty for those of a file."""
+        """Return its library's name for published weights; empty for a file."""
         return self.given.replace("/", "@") if "/" in self.given or self.given.startswith("timm:") else ""
 
 
 @dataclass(frozen=True)
 class CustomSuite:
-    """Part of a suite that no table has, because somebody's file describes it."""
+    """The part of a suite that comes from a user's file."""
 
     blocks: tuple[Block, ...]  # its cells as they were asked for
     references: int  # how many networks it explains if none are given
@@ -73,7 +73,7 @@ class CustomSuite:
 
 @dataclass(frozen=True)
 class SuiteSpec:
-    """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor."""
+    """A named, versioned, frozen set of cells; a published suite never changes but gets a successor."""
 
     name: str  # what `--suite` takes
     # counts up with every change of what is computed; of a suite from somebody's file the start of the hash of what is
@@ -103,26 +103,26 @@ class SuiteSpec:
 
     @property
     def versioned(self) -> str:
-        """Return `NAME@VERSION`, by which a version is asked for."""
+        """Return `NAME@VERSION`."""
         return f"{self.name}@{self.version}"
 
     @property
     def called(self) -> str:
-        """Return what `--suite` takes, wherever the store is that has it."""
+        """Return the value of `--suite` for it, in any store."""
         return self.versioned if self.own else self.name
 
     @property
     def title(self) -> str:
-        """Return the name with version, as tables and pages show it."""
+        """Return the name with version, for tables and pages."""
         again = f", replication {self.replication}" if self.replication else ""
         measured = f", {self.measured}" if self.measured else ""
         return f"{self.called if self.own else f'{self.name} v{self.version}'}{measured}{again}"
 
     def seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
-        """Return the seeds of each cell of a block; where nothing is trained there is one for each reference.
+        """Return the seeds of each cell of a block; one per explained network where nothing is trained.
 
-        Where references are scored under each other's maps there is one for each two of them; a map that is the same
-        for all references is scored by each once.
+        Where networks are scored under each other's maps there is one seed per pair; a map that is the same for all
+        networks is scored by each once.
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
@@ -132,33 +132,35 @@ class SuiteSpec:
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
     def given_to(self, number: int) -> str:
-        """Return `NAME@CHECKSUM` of the weights of a reference; empty if it is trained."""
+        """Return `NAME@CHECKSUM` of an explained network's given weights; empty if it is trained."""
         return self.given.split(",")[number] if self.given else ""
 
     def explained(self, cell: Cell, seed: int) -> int:
-        """Return which reference ranks for a cell, in [0, references): the next one for a twin that is named so."""
+        """Return the number of the network that ranks for a cell; the next one for a twin of that name."""
         number = find_reference_pair(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def scored(self, cell: Cell, seed: int) -> int:
-        """Return which reference answers for a cell, in [0, references), where it is scored as it is."""
+        """Return the number of the explained network that is scored for a cell."""
         return (
             find_reference_pair(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         ) % self.references
 
     def reference_seed(self, number: int) -> int:
-        """Return the seed of a reference; the one after it is that of its network with random weights.
+        """Return the seed of an explained network; the next seed is that of its random weights.
 
-        Given weights have the first one's: their checksum says which they are, whatever else was given with them.
+        Given weights have the first network's seed, as their checksum identifies them.
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def fill(self, protocol: Protocol) -> str:
-        """Return the fill of a protocol's tables: the first that the suite has of it."""
+        """Return the fill of a protocol's tables, the suite's first."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
     def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return rows and levels above 0 of a protocol, or of all that it is made of; without a fill by its tables'."""
+        """Return rows and levels above 0 of a protocol, or of all that it is derived from; the default fill is its
+        tables'.
+        """
         rows, levels, fill = [], [], fill or self.fill(protocol)
         for part in protocol.made_of or (protocol,):
             place = (part, unit, fill)
@@ -170,12 +172,12 @@ class SuiteSpec:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Return the ids of all estimators, each once, in order."""
+        """Return the ids of all estimators in order, each once."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
 
     @property
     def estimator_records(self) -> tuple[Estimator, ...]:
-        """Return all estimators, each once, in order."""
+        """Return all estimators in order, each once."""
         return tuple(map(find_estimator, self.estimators))
 
     @property
@@ -190,50 +192,50 @@ class SuiteSpec:
 
     @property
     def described_network(self) -> str:
-        """Return what its networks are called, each architecture once."""
+        """Return the names of its networks, each architecture once."""
         return ", ".join(dict.fromkeys(each.model for each in self.networks)) or self.model
 
     def network_of(self, number: int) -> tuple[str, str]:
-        """Return the name of a reference's network, and the Python file that makes it; empty where there is none."""
+        """Return the name of an explained network's architecture, and the Python file that makes it, if any."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source
         return self.model, self.network_source
 
     @property
     def network_source(self) -> str:
-        """Return the Python file that makes its network; empty where its name says which it is."""
+        """Return the Python file that makes its network; empty for a built-in one."""
         return self.own.source if self.own else ""
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that its images allow."""
+        """Return the controls that apply to its images."""
         return list_allowed_controls(self.dataset_record)
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return the controls and the asked estimators that do not apply to its images or network, with the reasons."""
+        """Return the requested estimators and controls that do not apply to its images or network, with reasons."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 
     def why_not(self, estimator: str) -> str:
-        """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
+        """Explain why an estimator does not apply to its images or network, as far as known; empty if it does."""
         if EstimatorId.read(estimator).explains_next and self.references < 2:
             return "it explains the next reference, and the suite has one; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property
     def recipe_record(self) -> Recipe:
-        """Return how the networks on degraded images are trained."""
+        """Return the recipe for degraded images."""
         return find_recipe(self.recipe)
 
 
 def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
-    """Return the controls that the images of a data set allow: Random alone where they are rows of a table."""
+    """Return the controls that apply to a data set: Random alone for tables."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
 
 
 def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
-    """Return why an estimator cannot be asked of the images of a data set; empty if it can."""
+    """Explain why an estimator does not apply to a data set; empty if it does."""
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:
@@ -252,9 +254,9 @@ def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
-    """Say which controls `new-suite` writes that one's own suite lacks under a protocol; empty where it lacks none.
+    """Name the controls of `new-suite` that a user's suite lacks under a protocol; empty if it has all.
 
-    Only of protocols that compare two masks: `new-suite` writes no more than the usual three for the others.
+    Only for protocols that compare two masks; for others `new-suite` writes the usual three.
     """
     if not suite.own or not protocol.paired:
         return ""

@@ -20,7 +20,7 @@ NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 
 
 def read_suite(path: Path) -> SuiteSpec:
-    """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
+    """Read a suite's file; CallerError, with the place in the file, where it is invalid."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def read_suite(path: Path) -> SuiteSpec:
 
 
 def parse_suite(text: str, path: Path) -> SuiteSpec:
-    """Return the suite that a text describes as the file at this path; CallerError where it is none."""
+    """Parse a suite's text, as the file at this path; CallerError where it is invalid."""
     top = parse_toml(text, path)
     name = top.text("name")
     _check_name(top, name)
@@ -56,5 +56,5 @@ def _check_name(top: TomlTable, name: str) -> None:
 
 
 def make_suite_name(text: str) -> str:
-    """Return the name of a suite that is nearest to a text."""
+    """Convert a text to the nearest suite name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"

@@ -101,7 +101,7 @@ def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
 
 
 def _find_id(name: str, dataset: DatasetRecord) -> str:
-    """Return the id of an estimator that these images can be given to."""
+    """Return the id of an estimator that applies to these images."""
     found = find_estimator(name)
     if found.submitted:
         raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
@@ -119,7 +119,7 @@ def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
 
 
 def read_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
-    """Return networks with weights of their own; CallerError where one is not understood, or two have the same."""
+    """Read networks with given weights; CallerError for an unknown one or equal weights."""
     found: dict[str, GivenNetwork] = {}
     for text in top.texts("networks"):
         with top.naming():
@@ -147,10 +147,10 @@ def _given_network(text: str, base: Path) -> GivenNetwork:
 
 
 def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Return what the network is called, the source of its file, and the weights that its trainings begin with.
+    """Read the network's name, the source of its file, and the weights that its trainings start from.
 
-    Its name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`, whose path begins at `base`.
-    Weights are torchvision's, such as `IMAGENET1K_V1`; random ones if empty.
+    The name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION` relative to `base`. Weights are
+    torchvision's, such as `IMAGENET1K_V1`; random if empty.
     """
     name, weights = section.text("name"), section.text("weights", "")
     section.close()
@@ -162,7 +162,7 @@ def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
 
 
 def _named_network(name: str, base: Path, said: str) -> tuple[str, str]:
-    """Return what a network is called, and the source of its file; empty for one that is known by its name."""
+    """Return the name of a network, and the source of its file; empty for a built-in one."""
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
     if found := _FILE.fullmatch(name):
@@ -240,7 +240,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 
 def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
-    """Return a recipe of the table with the values of a section in place of its own."""
+    """Read a recipe: one of the table with the section's settings."""
     with section.naming():
         like = find_recipe(section.text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
@@ -249,7 +249,7 @@ def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
 
 
 def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
-    """Refuse what a table cannot have: it has no pixels, no neighbours, and nothing to move."""
+    """Refuse settings that tables cannot have: pixels, neighbours and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
             raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
@@ -263,7 +263,7 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
 
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    """Refuse references that no seed is ranked by, and too few or too many to be held against each other."""
+    """Refuse networks that no seed uses, and too few or too many for comparisons."""
     by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
     if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
         named = f"networks has {references}" if "networks" in top else f"references is {references}"

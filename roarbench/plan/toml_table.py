@@ -1,4 +1,4 @@
-"""Writes values of TOML, and reads its tables: each value is asked for by name and kind, all others are refused."""
+"""Write TOML values, and read TOML tables by key and type; unknown keys are refused."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from roarbench.errors import CallerError, Hint, UnknownName
 
 
 def format_toml(value: object) -> str:
-    """Write a text, a number (also of NumPy) or a list of them: JSON's texts are TOML's but for the character DEL."""
+    """Write a text, number (also of NumPy) or list; JSON texts are valid TOML except for the character DEL."""
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 
 
@@ -25,11 +25,11 @@ def parse_toml(text: str, path: Path) -> "TomlTable":
 
 
 class TomlTable:
-    """One table of a TOML file; what is missing or not of its kind raises CallerError with the place.
+    """One table of a TOML file; a missing or wrong value raises CallerError with its place.
 
     Args:
         values: As `tomllib` reads them.
-        where: The file, and the table's name.
+        where: The file and the table's name.
     """
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
@@ -43,7 +43,7 @@ class TomlTable:
         return iter(self._values)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text that is not empty; without a default it has to be there."""
+        """Return a text that is not empty; required without a default."""
         text: str = self._get(
             key,
             default,
@@ -63,29 +63,29 @@ class TomlTable:
         return float(self._get(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """Return a whole number from `low` to `high`."""
+        """Return an integer from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
         number: int = self._get(key, default, expected, lambda one: type(one) is int and low <= one <= high)
         return number
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return a list of texts, each once."""
+        """Return a list of distinct texts."""
         expected = 'a list of names; write {key} = ["…"]'
         return tuple(dict.fromkeys(self._get(key, default, expected, _list_of(lambda one: isinstance(one, str)))))
 
     def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """Return a list of numbers from `low` to `high`, each once, the lowest first."""
+        """Return a list of distinct numbers from `low` to `high`, sorted."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
         fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
         return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
 
     def listed(self, key: str) -> tuple[float, ...]:
-        """Return a list of numbers as it stands."""
+        """Return a list of numbers, unsorted."""
         expected = "a list of numbers; write {key} = [0.485, 0.456, 0.406]"
         return tuple(map(float, self._get(key, None, expected, _list_of(_is_number))))
 
     def section(self, key: str) -> "TomlTable":
-        """Return a table; one without values where there is none."""
+        """Return a table; an empty one where it is missing."""
         expected = "a table; write [{key}] on a line of its own, its values below it"
         value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
@@ -104,31 +104,31 @@ class TomlTable:
         return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
 
     def rest(self) -> dict[str, Any]:
-        """Return the values that nobody asked for, and take them as asked for."""
+        """Return the values not read yet, and mark them as read."""
         left = {key: value for key, value in self._values.items() if key not in self._asked}
         self._asked |= set(left)
         return left
 
     def close(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse values that were not read."""
         for key in self._values:
             if key not in self._asked:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Add file and table to what is found wrong with a value."""
+        """Add file and table to errors about a value."""
         try:
             yield
         except CallerError as error:
             raise self.wrong(str(error), error.hint) from None
 
     def wrong(self, seen: str, hint: Hint | None = None) -> CallerError:
-        """Return an error of this table."""
+        """Return an error about this table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
     def _get(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
-        """Return a value that fits, or the default."""
+        """Return a valid value, or the default."""
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # which TOML does not have

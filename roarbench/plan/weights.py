@@ -1,4 +1,4 @@
-"""What given weights are called: a name with a checksum, in records and titles. Nothing here imports torch."""
+"""Names of given weights: a name with a checksum, in records and titles. Nothing here imports torch."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,9 +23,9 @@ PUBLISHED = {
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` of a file, or of one of `PUBLISHED`: what a suite and its runs call the weights.
+    """Return `NAME@CHECKSUM` of a file or one of `PUBLISHED`.
 
-    A file that is one of those has its name; CallerError where there is neither.
+    A file with published weights has their name; CallerError where there is neither.
     """
     if reference in PUBLISHED:
         return f"{reference}@{find_checksum_start(reference)}"

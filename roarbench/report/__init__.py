@@ -1,1 +1,1 @@
-"""Write what was analysed as tables, figures and lists, for people and for programs."""
+"""Format analysed results as tables, figures and lists, for people and programs."""

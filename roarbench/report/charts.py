@@ -23,13 +23,14 @@ _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
-    """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis says what is kept.
+    """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis shows the fraction
+    kept.
 
-    The curves of a data set of Hooker et al. 2019 are laid over, for the rows that are shown.
+    `published` adds the curves of a data set of Hooker et al. 2019 for the rows shown.
 
     Raises:
         UnknownName: They did not use that data set.
-        CallerError: They asked another question than this board.
+        CallerError: They measured another quantity than this board.
     """
     board = table.board
     lerf = board.protocol.order is Order.LERF
@@ -53,7 +54,7 @@ def _bands(board: Board) -> str:
 
 
 def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
-    """Return accuracies minus those of masks alone; none for a single level, which the table has and is no curve."""
+    """Return accuracies minus those of masks alone; none for a single level, which is no curve."""
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
@@ -78,10 +79,10 @@ def _curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
-    """Draw a panel for each label, with one bar for each of the same names from top to bottom.
+    """Draw a panel per label, with one bar per name from top to bottom.
 
-    Bars are blue above 0, orange below, grey where the interval holds 0. None is what was not run, an
-    estimate without a value what is missing.
+    Bars are blue above 0, orange below, and grey where the interval includes 0. None means not run, an estimate without
+    a value means missing.
 
     Raises:
         CallerError: There is no value at all.

@@ -1,4 +1,4 @@
-"""The paper's claims tested on its own table and on a suite of ours, for a person and for a program."""
+"""The paper's claims tested on its own table and on a suite's results."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -31,7 +31,7 @@ from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
 def compute_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
-    """Return mean accuracies of a suite's complete cells; none at chance, none of rows that mix several results."""
+    """Return mean accuracies of a suite's complete and consistent cells; none at chance."""
     roar, unretrained = (
         {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
     )
@@ -51,14 +51,14 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 class Measure(NamedTuple):
-    """Numbers that claims are tested on, and the draws behind each: of a row at a level, at 0 of its gain."""
+    """The numbers that claims are tested on, with the draws of each: of a row at a level, or of its gain at level 0."""
 
     tables: Tables
     draws: Callable[[str, float], Sample | None]
 
 
 def measure_roar(evidence: Evidence) -> Measure:
-    """Return accuracies under ROAR, and those without retraining."""
+    """Return accuracies under ROAR, and without retraining."""
     roar = evidence.roar
 
     def drawn(name: str, t: float) -> Sample | None:
@@ -75,7 +75,7 @@ def measure_roar(evidence: Evidence) -> Measure:
 
 
 def measure_own_network(evidence: Evidence) -> Measure:
-    """Return own-network gains of complete rows with the other sign, as lower accuracies are better; none at chance."""
+    """Return negated own-network gains of complete rows, as lower accuracies are better; none at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
     gains = {
@@ -92,9 +92,9 @@ def measure_own_network(evidence: Evidence) -> Measure:
 
 
 def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours.
+    """Return every claim with its verdict on the paper's numbers and, with a suite's results, on ours.
 
-    `ours` is by ROAR; `own_network` is there where the suite has own-network gain.
+    `ours` is by ROAR; `own_network` exists where the suite has own-network gain.
     """
     published = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
@@ -120,7 +120,7 @@ def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> di
 
 
 def describe_results(evidence: Evidence) -> dict[str, Any]:
-    """Return the suite, the images and the reference that our numbers are of."""
+    """Return the suite, images and explained network of our numbers."""
     suite_results = evidence.suite_results
     return {
         "suite": suite_results.suite.name,
@@ -134,7 +134,7 @@ def describe_results(evidence: Evidence) -> dict[str, Any]:
 
 
 def make_results_title(evidence: Evidence) -> str:
-    """Return what our numbers are of, and what nobody may overlook: one network for all, or networks at chance."""
+    """Return the title of our numbers, with their main limits: one network for all, or networks at chance."""
     suite_results = evidence.suite_results
     title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
     return ". ".join(filter(None, (title, suite_results.at_chance)))
@@ -145,14 +145,14 @@ def _one_network(evidence: Evidence) -> bool:
 
 
 def count_settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
-    """Count the cells of a claim whose numbers differ significantly: that `agree` or `differ`; None without cells."""
+    """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
     found = list(claim.checks(measure.tables))
     agree = [check.agrees for check in found if check.is_clear(clear)]
     return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
 
 
 def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
-    """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
+    """Return the significantly different pairs, adjusted over all claims; none without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
     return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
@@ -198,7 +198,7 @@ def _words(record: dict[str, Any]) -> str:
 
 
 def format_paper_gains(records: list[dict[str, Any]]) -> str:
-    """Return the published gains for a terminal, one line for each data set."""
+    """Format the published gains for a terminal, one line per data set."""
     by_dataset: dict[str, list[str]] = {}
     for row in records:
         by_dataset.setdefault(row["dataset"], []).append(f"{row['estimator']} {row['gain']:+.2f}")

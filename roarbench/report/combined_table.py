@@ -38,19 +38,19 @@ _SHORT = {  # answers to "does the map explain its network?"
 
 @dataclass(frozen=True)
 class TwoQuestions:
-    """Tables of ROAR and of own-network gain for the same suite, side by side."""
+    """ROAR and own-network gain of one suite, side by side."""
 
     roar: SuiteTable
     own: SuiteTable
 
     @property
     def title(self) -> str:
-        """Return name and version of the suite, and what nobody may overlook."""
+        """Return name and version of the suite, and deviations that a reader must see."""
         return self.roar.suite_results.title
 
     @property
     def names(self) -> list[str]:
-        """Return the estimators by own-network gain, which all have, then the controls by ROAR gain."""
+        """Return the estimators by own-network gain, then the controls by ROAR gain."""
         roar, own = self._by_name
 
         def key(name: str) -> tuple[bool, float]:
@@ -63,7 +63,7 @@ class TwoQuestions:
 
     @property
     def called(self) -> dict[str, str]:
-        """Return the names of the suite's rows, shown or not, by id."""
+        """Return the names of the suite's rows by id, shown or not."""
         return self.own.called | self.roar.called
 
     @property
@@ -79,13 +79,13 @@ class TwoQuestions:
         return roar, own
 
     def signs(self, name: str) -> tuple[str, ...]:
-        """Return the signs that either table has beside a row's name."""
+        """Return the signs beside a row's name in either table."""
         found = (sign for table in (self.roar, self.own) for sign in table.sign(name).split())
         return tuple(dict.fromkeys(found))
 
     @property
     def pictures(self) -> dict[str, dict[str, Estimate | None]]:
-        """Return the gains of each question by its name, in the order of the rows; None for what is not run."""
+        """Return the gains by question and row; None where not run."""
         panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
         return {
             label: {self.called[name]: rows[name].gain if name in rows else None for name in self.names}
@@ -94,13 +94,13 @@ class TwoQuestions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return three lines, what each gain is and what the intervals cover, and between them what is wrong."""
+        """Return three lines, the definition of each gain and the intervals' scope, with faults between them."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
         return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: --notes.")
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Return all about the numbers of both tables."""
+        """Return all notes of both tables."""
         remarked = (f"{table.caption}. {write_remarks(table)}" for table in (self.roar, self.own))
         return (*self._gains, "Rows by own-network gain, which all have; then the controls by ROAR gain.", *remarked)
 
@@ -147,12 +147,12 @@ def _own_cells(row: Row | None) -> tuple[str, str]:
 
 
 def asks_two_questions(suite: SuiteSpec) -> bool:
-    """Return whether a suite leads with ROAR and has own-network gain, too."""
+    """Return whether a suite leads with ROAR and has own-network gain as well."""
     return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
 
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
-    """Read both tables; CallerError where neither of them has any of these rows."""
+    """Build the joint table; CallerError where neither table has any of these rows."""
     named = results.suite.estimators if rows is None else rows
     tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
@@ -163,21 +163,21 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 
 def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    """Return one of the tables, which may lack all of these rows."""
+    """Build one of the tables, which may lack all of these rows."""
     table = make_table(Evidence(results, find_default_unit(results.suite, protocol), Bootstrap()), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 
 
 def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
-    """Return the table of a suite where no protocol is named; CallerError where it has none of these rows."""
+    """Return the default table of a suite; CallerError where it has none of these rows."""
     if asks_two_questions(results.suite):
         return make_combined_table(results, rows)
     return make_suite_table(results, "", None, rows)
 
 
 def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
-    """Return the table as `json`, `csv`, `markdown` or `latex`; the last two with three lines of notes or all."""
+    """Format the table as `json`, `csv`, `markdown` or `latex`; the last two with three lines of notes or all."""
     if style == "json":
         return json.dumps(list_values_of_both(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
@@ -190,19 +190,19 @@ def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
 
 
 def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
-    """Return both tables by what groups and columns are called."""
+    """Return both tables by the names of their groups and columns."""
     return {"roar": table.roar, "own_network": table.own}
 
 
 def list_values_of_both(table: TwoQuestions) -> dict[str, Any]:
-    """Return what the rows share as plain values, that of each table in its group."""
+    """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
     of_each = {name: list_shared_values(each) for name, each in _parts(table).items()}
     return {"suite": suite.name, "version": suite.version, **of_each}
 
 
 def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
-    """Return the rows as plain values, that of each table in its group; None where it is not run."""
+    """Return the rows as nested values, each table in its group; None where not run."""
     found = {
         part: {row.estimator: make_plain_row(each, row) for row in each.rows} for part, each in _parts(table).items()
     }
@@ -214,7 +214,7 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 
 def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
-    """Return the rows without groups: columns `roar_…` and `own_network_…`, and whether each is run."""
+    """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
     parts = {part: {row["estimator"]: row for row in list_flat_rows(each)} for part, each in _parts(table).items()}
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
@@ -227,7 +227,7 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 
 def format_text(table: TwoQuestions, notes: bool = False) -> Group:
-    """Return the table for a terminal, with three lines of notes or all below it; no number is cut."""
+    """Format the table for a terminal, with three lines of notes or all; numbers are never cut."""
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0)
     shown.width = sum(max(map(len, column)) + 1 for column in zip(HEADINGS, *table.rows, strict=True)) + 1
     for heading in HEADINGS:
@@ -239,7 +239,7 @@ def format_text(table: TwoQuestions, notes: bool = False) -> Group:
 
 
 def format_html(table: TwoQuestions) -> str:
-    """Return the table as HTML with its notes; all that somebody wrote is text."""
+    """Format the table as HTML with its notes; user text is escaped."""
     heads = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in table.rows)
     body = f"<caption>{escape(table.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
@@ -247,6 +247,6 @@ def format_html(table: TwoQuestions) -> str:
 
 
 def format_markdown_rows(table: TwoQuestions) -> str:
-    """Return the rows as a Markdown table, names as code and without signs."""
+    """Format the rows as a Markdown table, names as code and without signs."""
     lines = zip(table.names, table.rows, strict=True)
     return format_markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])

@@ -1,4 +1,4 @@
-"""What is known of an estimator: its papers, its file, and the command that repeats its runs."""
+"""Facts about an estimator: papers, file, and the command that repeats its runs."""
 
 import shlex
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ _LONGEST = 300  # characters of a line from outside
 
 @dataclass(frozen=True)
 class Profile:
-    """Facts about an estimator, as plain text; empty where there are none.
+    """Facts about an estimator, as plain text; empty where unknown.
 
-    Settings are a line each, and papers, those of its base and its form; claim and code are of a submission, whose file
-    has spaces for what could move or hide letters.
+    Settings have a line each; papers are those of its base and form; claim and code are a submission's, with spaces for
+    characters that could move or hide letters.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Profile:
 
 
 def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
-    """Return what is known of an estimator; some of the suites may have a submission of this id."""
+    """Collect the facts about an estimator; a submission of this id is looked up in the suites."""
     row = find_known_estimator(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:
@@ -49,7 +49,7 @@ def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
 
 
 def make_run_command(suite_results: SuiteResults, name: str) -> str:
-    """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
+    """Return the command that repeats all runs of an estimator in an empty store."""
     row = find_known_estimator(name)
     listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"

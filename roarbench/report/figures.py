@@ -1,6 +1,6 @@
 """The paper's figure: accuracy against level, one panel per base estimator, controls in every panel.
 
-Takes plain numbers and knows no store, so that any table of curves can be drawn (Hooker et al. 2019, figures 4 and 5).
+It takes plain numbers, so any table of curves can be drawn (Hooker et al. 2019, figures 4 and 5).
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ TITLE_POINTS = FONT_POINTS + 3
 
 @dataclass(frozen=True)
 class Curve:
-    """One estimator's accuracies."""
+    """Accuracies of one estimator."""
 
     estimator: str  # its id, the label at the line's end
     family: str  # base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel
@@ -56,13 +56,13 @@ class Curve:
 
     @property
     def end(self) -> tuple[float, float] | None:
-        """Return the last point that is there, (t, accuracy); None if there is none."""
+        """Return the last point, (t, accuracy); None without points."""
         present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
         return present[-1] if present else None
 
 
 class Style(NamedTuple):
-    """Look of a curve; markers and lines differ too, so that the picture reads in grey."""
+    """Style of a curve; markers and lines differ, too, for printing in grey."""
 
     color: str  # as matplotlib has it
     marker: str
@@ -97,7 +97,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
 
 
 def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
-    """Draw a line with a marker at each point and its band; a missing point is a gap."""
+    """Draw a line with markers and a band; a missing point is a gap."""
     accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None is NaN
     axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
     label = format_name(curve.estimator)
@@ -105,13 +105,13 @@ def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
 
 
 def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
-    """Draw a curve in the colour of the measured one, but thin, dashed and with open markers."""
+    """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
     look = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
     axes.plot(curve.levels, np.array(curve.accuracy, float), **look, label=f"{curve.estimator} (published)")
 
 
 def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
-    """Write each name once right of the panel, near its curve's end, with a line to it; limits must be set before."""
+    """Write each name once at the right of the panel, near its curve's end, with a line to it; set limits before."""
     curves = {curve.estimator: curve for curve in (*published, *measured)}  # a measured curve takes the name
     ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
@@ -139,10 +139,10 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
 
 
 def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return positions as near as possible to the wanted ones, in the same order, `gap` or more apart, in [low, high].
+    """Return positions nearest to the wanted ones, in the same order, at least `gap` apart, in [low, high].
 
-    Least squares: with i * gap taken from the i-th, "gap apart" becomes "not falling", which is isotonic regression;
-    clipping its answer to bounds gives the answer with bounds. Ties keep their order; what does not fit goes past high.
+    Least squares: after subtracting i * gap from the i-th position, the constraint is isotonic regression, clipped to
+    the bounds. Ties keep their order; positions that do not fit exceed high.
     """
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
@@ -153,7 +153,7 @@ def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) 
 
 
 class Axis(StrEnum):
-    """Words on the horizontal axis; points lie at t, from left to right, either way."""
+    """Label of the horizontal axis; points are at t in either case."""
 
     REMOVED = "removed, t"
     KEPT = "kept = 1 - t"
@@ -161,7 +161,7 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure's content."""
+    """Content of a figure."""
 
     title: str
     caption: str  # what is shown: levels, seeds, images, unit, fill, what the bands are
@@ -175,12 +175,12 @@ class Chart:
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
-        """Return the measured and the published curves that have a point."""
+        """Return the measured and published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, the same bytes each time; CallerError for another ending or no such folder."""
+    """Write a figure as PNG, SVG or PDF, reproducibly; CallerError for another ending or a missing folder."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         advice = f"a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
@@ -197,7 +197,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def make_figure(chart: Chart) -> Figure:
-    """Return the chart as a matplotlib figure, one axes per family in the curves' order; CallerError for no point."""
+    """Draw the chart, one axes per family in the curves' order; CallerError without points."""
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [_Block(chart.height, chart.curves, chart.published)]
@@ -217,7 +217,7 @@ def make_figure(chart: Chart) -> Figure:
 
 
 class _Block(NamedTuple):
-    """Panels of one quantity, one for each family."""
+    """Panels of one quantity, one per family."""
 
     label: str
     curves: tuple[Curve, ...]
@@ -230,7 +230,7 @@ class _Block(NamedTuple):
 
     @property
     def families(self) -> list[str]:
-        """Return the families that have a panel, in the order of the curves."""
+        """Return the families with a panel, in the curves' order."""
         return list(dict.fromkeys(curve.family for curve in self.drawn if not curve.control)) or [""]
 
 
@@ -239,7 +239,7 @@ def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
 
 
 def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]]:
-    """Place title, panels and notes by inches, so that labels of any length and number have room."""
+    """Place title, panels and notes in inches, with room for all labels."""
     panels_of = max(len(block.families) for block in blocks)
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # four panels are two rows of two
     cells = _cells(blocks, columns)
@@ -279,7 +279,7 @@ def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
 
 
 def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
-    """Set title, axes, ticks and limits of a panel; the limits are those of its block."""
+    """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
@@ -306,7 +306,7 @@ def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _notes(chart: Chart, width: float) -> list[str]:
-    """Return the caption, and what the picture itself leaves out, as lines of at most `width` inches."""
+    """Return the caption and what the picture leaves out, in lines of at most `width` inches."""
     missing = [curve.estimator for curve in chart.curves if not curve.end]
     notes = [chart.caption]
     if chart.published:
@@ -317,7 +317,7 @@ def _notes(chart: Chart, width: float) -> list[str]:
 
 
 def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
-    """Break at spaces; words are measured one by one, because measuring whole lines again and again is slow."""
+    """Wrap at spaces; words are measured singly, because measuring whole lines is slow."""
     lines: list[str] = []
     filled = width
     for word in text.split():

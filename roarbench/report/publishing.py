@@ -26,12 +26,12 @@ _TOLD = 10  # conflicts that are told one by one
 
 
 def write_comment(folder: Path, before: Path | None = None) -> str:
-    """Return what a pull request to a folder of results is told, in Markdown: its new files and the boards with them.
+    """Write the comment on a pull request to a folder of results, in Markdown: its new files and their boards.
 
-    All of the folder is checked; `before` is the same folder without the change.
+    All of the folder is checked; `before` is the folder without the change.
 
     Raises:
-        StoreError: The folder does not pass its checks, or rows that were published are gone or changed.
+        StoreError: A check fails, or published rows are gone or changed.
     """
     found = check_folder(folder, before)
     known = {file.path for file in read_index(before)} if before else set()
@@ -62,7 +62,7 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
 
 
 class Prepared(NamedTuple):
-    """Describe a pull request to a folder of results."""
+    """A prepared pull request to a folder of results."""
 
     path: str  # of the new file, within the folder
     keys: frozenset[str]  # runs that go into it
@@ -71,11 +71,11 @@ class Prepared(NamedTuple):
 
 
 def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
-    """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
+    """Prepare the publication of a suite's row: all of its runs, with twins, that the folder lacks.
 
     Raises:
-        CallerError: The store has none of its runs, or the folder has all of them; or some were computed
-            elsewhere or without the sandbox. Rankings may be imported, the text says so.
+        CallerError: The store has none of its runs, the folder has all of them, or some were computed elsewhere or
+            without the sandbox. Imported rankings are allowed and mentioned.
     """
     found = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
@@ -101,7 +101,7 @@ def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about:
 
 
 def write_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
-    """Write the file and its entry in the index, and check the folder again."""
+    """Write the file and its index entry, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, keys=prepared.keys)
@@ -110,7 +110,7 @@ def write_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str
 
 
 def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
-    """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place."""
+    """Return the outcome of an import: counts, runs with other results, and rows without a rank."""
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD
     return [

@@ -134,7 +134,7 @@ def _against_random(row: ReplicatedRow, own: bool) -> str:
 
 
 def _sums(found: Replication) -> list[str]:
-    """Return what the rows add up to, in words."""
+    """Describe the totals."""
     asked, same = found.beats
     lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []
     lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]

@@ -1,4 +1,4 @@
-"""Single runs, for a person and for a program: the keys of a suite, and all that is known of one. No torch here."""
+"""Single runs: the list of a suite's runs, and the details of one. Imports no torch."""
 
 import re
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ SHORT = 12  # digits of a key in a list; two of a million runs begin alike by ch
 
 
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
-    """Return every run of a suite with its key, its cell and its state."""
+    """Return every run of a suite with key, cell and state."""
     if not suite_results.data:
         raise CallerError(
             f"keys depend on the images, and this store knows none of {suite_results.title}",
@@ -62,7 +62,7 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
 
 
 class Named(NamedTuple):
-    """Runs that somebody named: keys, words, and whether they come with roarbench or are of untouched images."""
+    """Runs that a user named: keys, a description, and whether they are built-in or of untouched images."""
 
     keys: list[str]
     words: str
@@ -70,7 +70,7 @@ class Named(NamedTuple):
 
 
 def find_runs(store: ResultsStore, name: str) -> Named:
-    """Find the run of a key, or all runs of an estimator, whose id's beginning is enough for a submission."""
+    """Find the run of a key, or all runs of an estimator; a submission may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _whole_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
@@ -84,7 +84,7 @@ def find_runs(store: ResultsStore, name: str) -> Named:
 
 
 def _whole_id(store: ResultsStore, name: str) -> str:
-    """Return the one entry's id that begins like this, or the estimator's of the table."""
+    """Return the one submission's id that begins with this text, or the estimator's of the table."""
     entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
     if len(entries) > 1 and name not in entries:
         raise CallerError(f"{len(entries)} entries here begin with '{name}': {list_some(entries)}; write one of them")
@@ -94,7 +94,7 @@ def _whole_id(store: ResultsStore, name: str) -> str:
 
 
 def find_run(store: ResultsStore, key: str) -> Run:
-    """Return the run of a key that the store knows."""
+    """Return the run of a key."""
     if found := store.results([key]).get(key):
         return found.run
     failed = store.failures.history([key]).get(key)
@@ -102,7 +102,7 @@ def find_run(store: ResultsStore, key: str) -> Run:
 
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """Return all that a store knows of a run."""
+    """Return everything that a store knows about a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = read_forgotten(store.database, [key])
     run = find_run(store, key)
@@ -126,7 +126,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
 
 
 def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
-    """Return the state of a run without a result; one that failed and is due again is missing."""
+    """Return the state of a run without a result; a failed run that is queued again is missing."""
     if key in {lease.key for lease in store.running()}:
         return "running"
     if store.failures.stopped([key]):
@@ -164,7 +164,7 @@ def _provenance(result: RunResult) -> dict[str, Any]:
 
 
 def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
-    """Return which rankings were removed, which weights they explain, and their folders in this store."""
+    """Return the rankings that a run removed by, the weights that they explain, and their folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
@@ -184,7 +184,7 @@ def _gone(row: Forgotten) -> str:
 
 
 def format_run(found: dict[str, Any]) -> str:
-    """Return all that is known of a run for a terminal, a line for each value."""
+    """Format the details of a run for a terminal, a line per value."""
     lines = [found["run"], *_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
     lines += _pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
     for part in ("outcome", "rankings", "provenance", "record"):

@@ -1,4 +1,4 @@
-"""What of a suite is done, running, missing and failed, and who works on it, for a person and for a program."""
+"""Status of a suite: done, running, missing and failed runs, and active workers."""
 
 import re
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ _WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and ma
 
 
 def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
-    """Count what is done, running, missing and failed, by protocol and in all, with rows that have no place."""
+    """Count done, running, missing and failed runs by protocol and in total, with rows that have no rank."""
     states = find_run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
@@ -52,7 +52,7 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
 
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
-    """Return each run that failed and is not tried again: in words, of which estimator, and why."""
+    """Return each failed run that waits for a retry, with estimator and reason."""
     return _failures(find_run_states(suite_results, store), suite_results.suite)
 
 
@@ -65,7 +65,7 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list
 
 
 def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
-    """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
+    """Count the complete seeds by protocol: all rows have a whole curve of that seed."""
     missing = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():
         missing[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
@@ -76,7 +76,7 @@ def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSp
 
 
 def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
-    """Return a sentence, with the reason, for each row that has no place though its results may all be there."""
+    """Describe each row without a rank, with the reason."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
         boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
@@ -84,13 +84,13 @@ def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
 
 
 def format_status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
-    """Return the lines below the status table: preparation, rows without a place, failures."""
+    """Return the lines below the status table: preparation, rows without a rank, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
     return [*preparing, *describe_dropped(dropped), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
-    """Return what failed, a line for each reason, and what to do about it."""
+    """Return failures, a line per reason, with advice."""
     failures = list(failures)
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for failure in failures:
@@ -101,10 +101,7 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 
 
 def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
-    """Return what to do about failures: what a submission's file is to blame for fails again as long as it is the same.
-
-    What a busy machine may have a share in, such as time, can be tried again.
-    """
+    """Return advice on failures; a fault of a submission's file will fail again, a fault of a busy machine may not."""
     blamed = {failure["estimator"]: _is_blamed(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
     words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
@@ -122,7 +119,7 @@ def _is_blamed(reason: str) -> bool:
 
 
 def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
-    """Return the state of every point, with the reason where it failed and was not done since."""
+    """Return the state of every point, with the reason of an open failure."""
     keys = suite_results.keys
     running = {lease.key for lease in store.running()}
     stopped = store.failures.stopped([key for point, key in keys.items() if point not in suite_results.results])
@@ -138,7 +135,7 @@ def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Po
 
 
 def make_status_table(status: dict[str, Any]) -> Table:
-    """Return the status for a terminal."""
+    """Format the status for a terminal."""
     shown = Table(box=SIMPLE_HEAD, title=status["title"])
     for heading in ("protocol", *_STATES, "complete seeds"):
         shown.add_column(heading, justify="left" if heading == "protocol" else "right")
@@ -151,11 +148,11 @@ def make_status_table(status: dict[str, Any]) -> Table:
 
 
 def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
-    """Return who works on a suite's images, at what pace, and the seconds left.
+    """Return the active workers, their pace and the seconds left.
 
     Returns:
-        `workers`, each with the `command` that it is of, what it `does` and since how many `seconds`; `per_hour`, rows
-        that came in an hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
+        `workers`, each with its `command`, what it `does` and for how many `seconds`; `per_hour`, rows in the last
+        hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
@@ -170,7 +167,7 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
 
 
 def _pace(ends: Iterable[datetime], now: datetime) -> float | None:
-    """Return rows a second since the first one of the last hour; None with fewer than two."""
+    """Return rows per second since the first row of the last hour; None with fewer than two."""
     recent = sorted(end for end in ends if end > now - _WINDOW)
     passed = (now - recent[0]).total_seconds() if recent else 0.0
     return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
@@ -183,7 +180,7 @@ def _worker(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, 
 
 
 def format_activity(status: Mapping[str, Any]) -> str:
-    """Return in a line how far a suite is and how fast it goes."""
+    """Describe a suite's progress and pace in a line."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
     who = f"{format_count(len(workers), 'worker')} of {format_count(len(commands), 'command')}" if workers else _NOBODY
@@ -195,7 +192,7 @@ def format_activity(status: Mapping[str, Any]) -> str:
 
 
 def render_activity(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
-    """Return the whole picture for a terminal, with lines below the status; the workers, who may be many, last."""
+    """Format status and workers for a terminal, with extra lines below the status."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("command", "does", "since"):
         shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)

@@ -1,4 +1,4 @@
-"""The lists of suites and estimators, for a person and for a program. Nothing here imports torch, SciPy or SQL."""
+"""Lists of suites and estimators. Imports neither torch, SciPy nor SQL."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from roarbench.text import format_count
 
 
 def list_suite_records() -> list[dict[str, Any]]:
-    """Return every suite with what it contains and what it costs, counted."""
+    """Return every suite with its content and cost, counted."""
     return [_suite_record(suite) for suite in SUITES.values()]
 
 
@@ -51,7 +51,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
-    """Return the suites for a terminal of this many columns, three lines each, or more where they do not fit."""
+    """Format the suites for a terminal of this many columns, about three lines each."""
     lines = []
     for row in records:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
@@ -63,7 +63,7 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
 
 
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
-    """Return a suite with all that it asks for, as plain values."""
+    """Return a suite's full content as plain values."""
     return _suite_record(suite) | {
         "data": make_record(suite.dataset_record.anywhere),
         "recipe": _values(suite.recipe_record),
@@ -76,7 +76,7 @@ def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def format_suite(suite: SuiteSpec) -> str:
-    """Return what a suite asks for, for a terminal."""
+    """Format a suite's content for a terminal."""
     found, data = _suite_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
     channels = "grey" if data.channels == 1 else "colour"
@@ -121,7 +121,7 @@ def _likeness_record(found: Likeness) -> dict[str, Any]:
 
 
 def _likeness(found: Likeness) -> str:
-    """Return in words how well a fast suite's places agree with those of the suite that it shortens."""
+    """Describe how well a fast suite's ranks agree with those of the suite that it shortens."""
     if found.tau is None:
         return f"agreement of its places with those of {found.of}: not measured"
     tau, low, high = found.tau
@@ -144,7 +144,7 @@ def list_estimator_records() -> list[dict[str, Any]]:
 
 
 def make_estimator_table() -> Table:
-    """Return the estimators for a terminal."""
+    """Format the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."

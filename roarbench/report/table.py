@@ -1,4 +1,4 @@
-"""The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
+"""The table of a suite: its ordered rows and their context; `table_formats` formats it."""
 
 import hashlib
 from collections.abc import Collection
@@ -38,7 +38,7 @@ CONFUSED = "†"  # beside a row whose noisy copies too often change their class
 
 @dataclass(frozen=True)
 class SuiteTable:
-    """One protocol's board with what it is of."""
+    """The board of one protocol with its context."""
 
     suite_results: SuiteResults
     board: Board
@@ -52,7 +52,7 @@ class SuiteTable:
 
     @property
     def rows(self) -> list[Row]:
-        """Return the rows by gain, best first, then those without one in the suite's order, then the checks."""
+        """Return the rows by gain, best first, then rows without a gain in the suite's order, then checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
     @property
@@ -62,27 +62,27 @@ class SuiteTable:
 
     @cached_property
     def called(self) -> dict[str, str]:
-        """Return the names of the suite's rows, shown or not, by id."""
+        """Return the names of the suite's rows by id, shown or not."""
         return name_rows((*self.suite_results.suite.estimators, *self.names))
 
     @property
     def judged(self) -> bool:
-        """Return whether these rows have gains and places: mask-only accuracies give neither."""
+        """Return whether these rows have gains and ranks; mask-only accuracies have neither."""
         return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
     @property
     def twins(self) -> tuple[str, ...]:
-        """Return what twins of its rows explain instead, in order."""
+        """Return the variants that its rows' twins explain, in order."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
     def gains(self, row: Row) -> tuple[float | None, ...]:
-        """Return a row's gain at every level, in accuracy points, where gains are differences; else nothing."""
+        """Return a row's gain at every level in accuracy points, where gains are differences; else empty."""
         found = (each.value for each in self.board.gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Return the controls that are told the class which the explained network predicts."""
+        """Return the controls that use the explained network's predicted class."""
         found = (row.estimator for row in self.board.rows)
         return tuple(
             name for name in found if find_estimator(name).is_model_free and find_estimator(name).uses_prediction
@@ -90,14 +90,14 @@ class SuiteTable:
 
     @property
     def blindness(self) -> str:
-        """Return what its controls see of the network, as the predicate of a sentence."""
+        """Describe how much of the network its controls see, as the predicate of a sentence."""
         verb = "is" if len(self.told) == 1 else "are"
         but = f", but {' and '.join(self.told)} {verb} told the class that it predicts" if self.told else ""
         return f"never see the network{but}"
 
     @cached_property
     def off_zero(self) -> dict[str, Estimate]:
-        """Return the gains of controls that should have 0 and significantly have not."""
+        """Return the gains of controls that should be 0 and significantly differ."""
         return {row.estimator: row.gain for row in self.board.rows if is_off_zero(self.board.protocol, row)}
 
     def better_than(self, row: Row) -> tuple[str, ...]:
@@ -120,12 +120,12 @@ class SuiteTable:
 
     @property
     def chance(self) -> float:
-        """Return the accuracy of a guess, in [0, 1]."""
+        """Return chance accuracy, in [0, 1]."""
         return 1 / self.suite_results.classes
 
     @cached_property
     def hash(self) -> str:
-        """Return 12 hex digits that tell what this table was computed from: its runs, and the statistics' version."""
+        """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
         parts = {self.board.protocol, *((ROAR, MASK_ONLY) if are_warnings_about(self.board.protocol) else ())}
         found = {result.run.key: result for result in self.suite_results.used(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
@@ -137,27 +137,27 @@ class SuiteTable:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return Quantus' columns; none where nothing was scored."""
+        """Return Quantus' columns; none without scores."""
         return METRICS if self.suite_results.quantus else ()
 
     @property
     def mask_levels(self) -> tuple[float, ...]:
-        """Return the levels at which accuracies are held against those of masks alone; none under other protocols."""
+        """Return the levels at which accuracies are compared with masks alone; none under other protocols."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
     def quantus(self, row: Row) -> dict[str, float | None]:
-        """Return Quantus' scores of a row's maps; None where one is missing."""
+        """Return Quantus' scores of a row's maps; None for a missing one."""
         scores = self.suite_results.quantus.get(row.estimator, {})
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
     def drops(self) -> dict[str, ProbabilityDrop]:
-        """Return by estimator how the probability of the predicted class falls; none where networks were retrained."""
+        """Return the drop of the predicted class's probability by estimator; empty where networks were retrained."""
         return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
     def falling(self) -> str:
-        """Return what the columns on that probability mean; empty where there are none."""
+        """Describe the columns on that probability; empty without them."""
         if not self.board.protocol.has_probabilities:
             return ""
         before = next(
@@ -170,31 +170,31 @@ class SuiteTable:
 
     @property
     def confused(self) -> dict[str, float]:
-        """Return by estimator the share of noisy copies that keep their class, of those rows where it is low."""
+        """Return the share of noisy copies that keep their class, for the rows where it is low."""
         kept = self.suite_results.prediction_stability
         shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
         return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
 
     @cached_property
     def inconsistent(self) -> dict[str, str]:
-        """Return by estimator why its results, which may all be there, do not belong together."""
+        """Return why an estimator's results do not belong together, by estimator."""
         return self.suite_results.inconsistent(self.board.protocol, self.unit)
 
     @cached_property
     def doubts(self) -> dict[str, str]:
-        """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
+        """Return, by estimator, why a row has no rank or should be doubted, as sentences."""
         reasons = {name: flag.reason for name, flag in self.flags.items()}
         names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistent, **reasons}]
         return {name: ". ".join(filter(None, (self.inconsistent.get(name), reasons.get(name)))) for name in names}
 
     def sign(self, estimator: str) -> str:
-        """Return what stands beside a row's name: `†`, and `(!!)` for a strong mark or `(!)` for another doubt."""
+        """Return the sign beside a row's name: `†`, and `(!!)` for a strong mark or `(!)` for another doubt."""
         doubt = (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
         return " ".join(filter(None, (CONFUSED * (estimator in self.confused), doubt)))
 
     @property
     def unknown(self) -> list[str]:
-        """Return the imported rows made from noisy copies of which nothing says how many keep their class."""
+        """Return the imported rows over noisy copies whose kept predictions were not recorded."""
         rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
         return [
             name
@@ -204,12 +204,12 @@ class SuiteTable:
 
     @property
     def fill(self) -> str:
-        """Return what replaces a removed feature."""
+        """Return the fill value."""
         return self.suite_results.suite.fill(self.board.protocol)
 
     @property
     def _seeds(self) -> str:
-        """Return how many seeds the rows have, and at how many all are complete where the suite asks for more."""
+        """Describe the seeds of the rows, and how many are complete for all where the suite has more."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         asked = self._asked
@@ -222,7 +222,7 @@ class SuiteTable:
 
     @property
     def _networks(self) -> str:
-        """Return which networks were scored."""
+        """Describe the scored networks."""
         if self.board.protocol.by_networks:
             return f"{self.suite_results.suite.references} networks as they are"
         return self._seeds if self.board.protocol.trains else "the reference as it is"
@@ -239,7 +239,7 @@ class SuiteTable:
 
     @property
     def caption(self) -> str:
-        """Return in one sentence what was measured: protocol, data, network, levels, seeds, images, unit and chance."""
+        """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
@@ -257,7 +257,7 @@ class SuiteTable:
 
 
 def is_off_zero(protocol: Protocol, row: Row) -> bool:
-    """Return whether a row is a control that should have a gain of 0 and significantly has not."""
+    """Return whether a row is a control that should have a gain of 0 and significantly differs."""
     beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 
@@ -265,10 +265,10 @@ def is_off_zero(protocol: Protocol, row: Row) -> bool:
 def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
-    """Return one protocol's board of a suite's results; of the leading one and its first unit and fill if not named.
+    """Build one protocol's board of a suite; by default the leading protocol with its first unit and fill.
 
     Raises:
-        CallerError: There is no such protocol, or the suite does not have it, the unit, the fill or any of the rows.
+        CallerError: There is no such protocol, or the suite lacks it, the unit, the fill or all of the rows.
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
@@ -286,7 +286,7 @@ def make_suite_table(
 
 
 def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
-    """Return the same results of a suite whose first fill is this one: tables are by the first."""
+    """Return the results with this fill as the suite's first, which tables use."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
     fill = FILL_WORDS.get(fill, fill)
@@ -312,9 +312,9 @@ def make_table(
     unit: Unit | None = None,
     levels: Collection[float] = (),
 ) -> SuiteTable | None:
-    """Return one protocol's board from draws that may be there already; None where the suite does not have it.
+    """Build one protocol's board from existing draws; None where the suite lacks it.
 
-    The unit is that of the evidence if not given; an empty list of levels means all.
+    The default unit is that of the draws; an empty list of levels means all.
     """
     unit = unit or evidence.unit
     board = evidence.board(protocol, unit, rows, levels)
@@ -328,7 +328,7 @@ def make_table(
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
-    """Return accuracies minus those of masks alone by estimator and level, as far as both were trained."""
+    """Return accuracies minus those of masks alone by estimator and level, where both were trained."""
     found = {
         name: {t: evidence.above_masks(name, t) for t in evidence.masks.levels}
         for name in evidence.suite_results.suite.placed
@@ -337,6 +337,6 @@ def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
 
 
 def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
-    """Return the unit of a protocol's tables if none is named."""
+    """Return the default unit of a protocol's tables."""
     first = (protocol.made_of or (protocol,))[0]
     return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)

@@ -55,10 +55,9 @@ _COMMAND = re.compile(r"`([^`]*)`")
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Return the table as `json`, `csv`, `markdown` or `latex`.
+    """Format the table as `json`, `csv`, `markdown` or `latex`.
 
-    LaTeX, which goes into papers, has all notes below the table, Markdown if they are asked for; then both say what the
-    table advises, too.
+    LaTeX has all notes below the table, Markdown on request; both then include advice.
     """
     if style == "csv":
         return format_csv(table)
@@ -68,9 +67,9 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
 
 
 def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
-    """Return the table for a terminal of this many columns, less the columns that do not fit.
+    """Format the table for a terminal of this many columns; columns that do not fit are left out.
 
-    All notes name those; without them the table has three lines below.
+    With `notes` all notes follow, and name the missing columns; else three lines.
     """
     columns = list_columns(table)
     kept = _choose_fitting(columns, width)
@@ -92,7 +91,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
 
 
 class Column(NamedTuple):
-    """One column of words."""
+    """A column of text."""
 
     heading: str
     short: str  # the same for a terminal, perhaps in two lines
@@ -106,7 +105,7 @@ def _title(table: SuiteTable) -> str:
 
 
 def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
-    """Return all that is said below a table on a terminal that shows the kept ones of its columns."""
+    """Return all notes below a table on a terminal that shows some of its columns."""
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
     notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
@@ -132,7 +131,7 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
 
 
 def list_columns(table: SuiteTable) -> list[Column]:
-    """Return all columns that a table has, as words."""
+    """Return all columns of a table as text."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
@@ -182,7 +181,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 
 def _network_columns(table: SuiteTable) -> Iterator[Column]:
-    """Yield the columns of own-network gain behind the gain itself; accuracies are the predictions that are kept."""
+    """Yield the columns after own-network gain; accuracies are kept predictions."""
     rows, levels, nothing = table.rows, table.board.levels, Estimate()
     words = (row.network.verdict.value if row.network else MISSING for row in rows)
     yield Column("verdict", "verdict", "left", tuple(words), 0)
@@ -213,13 +212,13 @@ def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
 
 
 def _wide(columns: list[Column]) -> int:
-    """Count the letters of a line: the columns, one space between two, and one at either side."""
+    """Return the width of a line: the columns, one space between two, and one on either side."""
     cells = ([cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)] for column in columns)
     return sum(max(map(len, "\n".join(each).split("\n"))) for each in cells) + len(columns) + 1
 
 
 def _name(table: SuiteTable, row: Row) -> str:
-    """Return the name of a row with its signs; rows that somebody added to the suite say so."""
+    """Return the name of a row with its signs; added rows are marked."""
     name, added = table.called[row.estimator], row.estimator in table.suite_results.suite.entered
     parts = (name, "(added)" * added, table.sign(row.estimator))
     return " ".join(filter(None, parts))
@@ -244,7 +243,7 @@ def _verdict(found: Comparison | None) -> str:
 
 
 def _below(table: SuiteTable, advice: str = "") -> str:
-    """Return what is said under a table."""
+    """Return the text below a table."""
     notes = " ".join(filter(None, (write_remarks(table), advice)))
     return f"{table.caption}. {notes} {table.falling}".rstrip()
 
@@ -267,7 +266,7 @@ def _latex(table: SuiteTable, advice: str) -> str:
 
 
 def format_html(table: SuiteTable) -> str:
-    """Return the table as HTML with its caption; all that somebody wrote is text."""
+    """Format the table as HTML with its caption; user text is escaped."""
     columns = list_columns(table)
     heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
     sides = [column.justify for column in columns]
@@ -282,9 +281,9 @@ def _cell(text: str, side: str) -> str:
 
 
 def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
-    """Return a `table` with top, middle and bottom rules; each heading comes with `l` or `r`, the side it keeps to.
+    """Format a `table` with top, middle and bottom rules; each heading comes with `l` or `r` alignment.
 
-    Text is plain, but what stands between backticks in the caption is set as code.
+    Text is escaped; text between backticks in the caption is set as code.
     """
     rows = [" & ".join(_numbers(escape_latex(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
     words = _COMMAND.sub(r"\\texttt{\1}", escape_latex(caption))
@@ -307,11 +306,11 @@ def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX sets as it is written."""
+    """Escape text for LaTeX."""
     apart = text.replace("--", "-\0-")  # two hyphens of an option are no dash
     return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
 
 
 def _numbers(cell: str) -> str:
-    """Set signed numbers as mathematics: a hyphen is shorter than a minus."""
+    """Set signed numbers as mathematics, for a real minus."""
     return _SIGNED.sub(r"$\g<0>$", cell)

@@ -55,10 +55,10 @@ _TWINS = {  # what a twin explains instead, and what a gain owes nothing to wher
 
 
 def summarize_notes(table: SuiteTable) -> list[str]:
-    """Return what stands below a table unless all is asked for: three lines, and what is wrong with it.
+    """Return the short notes below a table: three lines and its faults.
 
-    They say what the gain is, what the intervals cover, and where the rest is. A doubt on the whole table and rows
-    that have no place stand between, each in a line.
+    The lines define the gain, the intervals' scope, and where to find the rest. A doubt about the whole table and rows
+    without a rank have a line each between them.
     """
     board, covers = table.board, table.board.covers
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
@@ -78,14 +78,14 @@ def summarize_notes(table: SuiteTable) -> list[str]:
 
 
 def list_faults(table: SuiteTable) -> list[str]:
-    """Return the doubts on a whole table, and the rows that have no place, one line each."""
+    """Return doubts about the whole table and rows without a rank, one line each."""
     return list(filter(None, (_zeros(table), _describe_missing_controls(table), *_mixtures(table))))
 
 
 def write_remarks(table: SuiteTable, signs: bool = True) -> str:
-    """Return what the intervals cover, the minimum detectable difference, and what is exceptional.
+    """Describe the intervals' scope, the minimum detectable difference, and exceptions.
 
-    The sign of noisy copies stands before what it means, unless rows are shown without signs.
+    The sign of noisy copies precedes its meaning, unless rows are shown without signs.
     """
     rows = {row.estimator for row in table.board.rows}
     floors = describe_floor({name: levels for name, levels in table.floors.items() if name in rows})
@@ -104,20 +104,20 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
 
 
 def _zeros(table: SuiteTable) -> str:
-    """Return the doubt on the whole table that controls raise which should have a gain of 0 and have not."""
+    """Describe the doubt about the whole table from controls that should have a gain of 0 and differ."""
     found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.off_zero.items())
     words = f"Doubt on this table: not 0 as they should be: {found}. A gain of that size may mean nothing."
     return words if found else ""
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:
-    """Say that one's own suite has fewer controls than `new-suite` writes, where rows have to beat them."""
+    """Report that your own suite has fewer controls than `new-suite` writes, where rows are compared with them."""
     said = describe_missing_controls(table.suite_results.suite, table.board.protocol)
     return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
 
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
-    """Return the command that says why rows should be doubted; None where none should."""
+    """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
     words = f"{', '.join(signs)} `{{}}` explains the doubts."
     return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
@@ -143,7 +143,7 @@ def _machines(table: SuiteTable) -> str:
 
 
 def _doubts(table: SuiteTable) -> str:
-    """Return what speaks against rows whatever is asked, each reason once."""
+    """Describe the doubts that hold for every protocol, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
         for reason in list_general_doubts(table.suite_results, row.estimator):
@@ -167,7 +167,7 @@ def _noise(table: SuiteTable, sign: str) -> str:
 
 
 def _left_out(table: SuiteTable) -> str:
-    """Return which estimators the suite does without because they do not apply to its network."""
+    """List the estimators that the suite leaves out because they do not apply to its network."""
     names = defaultdict(list)
     for name, why in table.suite_results.suite.left_out.items():
         names[why].append(name)
@@ -218,7 +218,7 @@ def _certainty(table: SuiteTable) -> str:
 
 
 def list_origins(results: SuiteResults) -> Iterable[tuple[str, str]]:
-    """Yield what computed the runs of a suite: name and value, with numbers of runs where there are several values."""
+    """Yield the provenance of a suite's runs: name and value, with counts where there are several values."""
     counts = defaultdict[str, Counter[str]](Counter)
     for result in results.results.values():
         known = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known}
@@ -230,7 +230,7 @@ def list_origins(results: SuiteResults) -> Iterable[tuple[str, str]]:
 
 
 def describe_methods(table: SuiteTable) -> str:
-    """Return the methods of a board in sentences, with its numbers."""
+    """Describe the methods of a board in sentences, with its numbers."""
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
     controls = [
@@ -251,7 +251,7 @@ def describe_methods(table: SuiteTable) -> str:
 
 
 class Doubt(NamedTuple):
-    """A reason to doubt a row, in a few words (`masks alone 53 %`) and in full; a grave one takes its success away."""
+    """A reason to doubt a row, as a label (`masks alone 53 %`) and in full; a grave one overrides its success."""
 
     short: str
     sentence: str
@@ -259,11 +259,11 @@ class Doubt(NamedTuple):
 
 
 def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
-    """Return what speaks against a row under a protocol, the gravest first.
+    """Return the doubts about a row under a protocol, the gravest first.
 
     Args:
         evidence: Of the suite.
-        protocol: Whose verdict is doubted.
+        protocol: The protocol of the verdict.
         row: Of the protocol's board.
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
@@ -288,7 +288,7 @@ def _rival(found: ControlComparison, protocol: Protocol) -> Doubt:
 
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
-    """Yield the twins over which a row has no gain; another reference of one kind may know as much."""
+    """Yield the twins that a row does not beat; twins on another explained network may be as good."""
     for kind, over in row.delta_twins.items():
         found = row.over(kind)
         if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
@@ -299,7 +299,7 @@ def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
 
 
 def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    """Yield what `validate` found, who vouches for it, and code that was not committed."""
+    """Yield findings of `validate`, the provenance level, and uncommitted code."""
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
         if text:

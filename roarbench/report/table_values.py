@@ -1,4 +1,4 @@
-"""The rows of a table as plain values, for JSON and CSV: accuracies are fractions, gains accuracy points."""
+"""The rows of a table as plain values for JSON and CSV: accuracies are fractions, gains accuracy points."""
 
 import json
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 
 def format_json(table: SuiteTable) -> str:
-    """Return a table with what it is of as JSON; what is missing is null."""
+    """Format a table with its context as JSON; missing is null."""
     return json.dumps(
         list_shared_values(table) | {"rows": [make_plain_row(table, row) for row in table.rows]}, indent=1
     )
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:
-    """Return what the rows of a table share as plain values; what is missing is None."""
+    """Return the values that a table's rows share; missing is None."""
     suite_results, board = table.suite_results, table.board
     return {
         "suite": suite_results.suite.name,
@@ -86,23 +86,23 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 
 def _verdict(table: SuiteTable, row: Row) -> str | None:
-    """Return the word for a row beside Random, or for its own-network gain beside 0."""
+    """Return the verdict of a row beside Random, or of its own-network gain beside 0."""
     found = row.network if table.board.protocol.by_networks else row.random
     return found.verdict if found else None
 
 
 def name_interval_ends(name: str, found: Estimate) -> dict[str, float | None]:
-    """Return a number and the ends of its interval under their names."""
+    """Return a number and the ends of its interval with their names."""
     return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
 
 
 def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
-    """Return the numbers of a curve by level, and the ends of their intervals, under their names."""
+    """Return a curve's numbers and interval ends by level, with their names."""
     return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
 
 
 def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
-    """Return a row beside the controls that it has to beat, in accuracy points."""
+    """Return a row's comparison with the controls, in accuracy points."""
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
@@ -111,39 +111,39 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
 
 
 def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row's gain over its twins, in accuracy points; nothing where no row has any."""
+    """Return a row's gain over its twins, in accuracy points; empty where no row has twins."""
     twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twins)
     return {"delta_twins": dict(chain(*twins))} if table.twins else {}
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
-    """Return in sentences why a row has no place or should be doubted, its noisy copies included."""
+    """Explain in sentences why a row has no rank or should be doubted, noisy copies included."""
     noise = describe_prediction_stability(table.confused.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
 def _grade(table: SuiteTable, row: Row) -> str | None:
-    """Return the highest grade of a row's marks; None where no mark of it is known."""
+    """Return the highest grade of a row's marks; None without a known mark."""
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
 
 
 def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return gains by level in accuracy points; nothing where gains are areas between curves."""
+    """Return gains by level in accuracy points; empty where gains are areas between curves."""
     if not table.board.protocol.by_difference:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
 
 
 def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return accuracies minus those of masks alone with their intervals, by level; nothing where none is known."""
+    """Return accuracies minus those of masks alone with intervals, by level; empty without any."""
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
     return _curve_with_ends("above_masks", curve) if curve else {}
 
 
 def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return the probability of the predicted class as plain values; those of each level under its name."""
+    """Return the predicted class's probability as plain values, by level."""
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
     found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
@@ -157,20 +157,20 @@ def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 
 def format_csv(*tables: SuiteTable) -> str:
-    """Return the rows of tables as CSV, with a line of all their names; what is missing is empty."""
+    """Format the rows of tables as CSV with a header of all names; missing is empty."""
     rows = [row for table in tables for row in list_flat_rows(table)]
     names = dict.fromkeys(name for row in rows for name in row)
     return format_records_as_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
 
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
-    """Return the rows of a table as plain values without groups, one dictionary each."""
+    """Return the rows of a table as flat values, one dictionary each."""
     shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
     return [_flat(make_plain_row(table, row) | shared) for row in table.rows]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the values of each group as columns `GROUP_NAME`, after all others."""
+    """Flatten a row: nested values become columns `GROUP_NAME` at the end."""
     single = {name: value for name, value in row.items() if not isinstance(value, dict)}
     groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
     return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}

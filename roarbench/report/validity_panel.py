@@ -1,4 +1,4 @@
-"""The validity panel in three formats. Missing is missing: a dash to the eye, null in JSON."""
+"""Formats of the validity panel. Missing values are a dash in text, null in JSON."""
 
 import json
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ Columns = dict[str, list[str]]  # cells by heading, one for each row of the pane
 
 
 class Section(NamedTuple):
-    """A part of the panel: its title, and cells by heading, the estimators first."""
+    """A section of the panel: its title, and cells by heading, estimators first."""
 
     title: str
     columns: Columns
@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 
 def format_text(panel: Panel, width: int) -> Group:
-    """Return the panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
+    """Format the panel for a terminal of this many columns, without cropping."""
     title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
     tables = [_table(part, width) for section in shown for part in _parts(section, width)]
     lines = (
@@ -61,7 +61,7 @@ def format_text(panel: Panel, width: int) -> Group:
 
 
 def format_markdown(panel: Panel) -> str:
-    """Return the panel as Markdown."""
+    """Format the panel as Markdown."""
     parts = [f"**{panel.evidence.suite_results.title}**"]
     for section in list_sections(panel):
         parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.lines)]
@@ -70,7 +70,7 @@ def format_markdown(panel: Panel) -> str:
 
 
 def format_json(panel: Panel) -> str:
-    """Return the panel as JSON: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
+    """Format the panel as JSON: accuracies are fractions, gains and areas accuracy points, missing is null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     agreements, floors = panel.agreements.items(), find_rows_at_floor(evidence)
     content = {
@@ -126,7 +126,7 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
 
 
 def list_sections(panel: Panel) -> list[Section]:
-    """Return the sections of the panel that the suite has; without ROAR those that have any number."""
+    """Return the panel's sections that the suite has; without ROAR those with any number."""
     parts = {
         "Marks": _marks(panel),
         "Removal masks": _maps(panel),
@@ -150,7 +150,7 @@ def _marks(panel: Panel) -> Columns:
 
 
 def _mark(mark: Mark) -> str:
-    """Return a share in percent with its interval and grade, as far as they are known."""
+    """Format a share in percent with interval and grade, where known."""
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
@@ -178,7 +178,7 @@ def _twins(panel: Panel) -> Columns:
 
 
 def _areas(panel: Panel) -> Columns:
-    """Return gains, by unit and fill where the suite has several, and the areas between both orders that it has."""
+    """Return gains, by unit and fill where there are several, and the areas between both orders."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
     for parts in (evidence.units, evidence.fills):
@@ -189,7 +189,7 @@ def _areas(panel: Panel) -> Columns:
 
 
 def _accuracy(alone: Estimate, lead: Estimate) -> str:
-    """Return an accuracy in percent, with its difference from Random's where that is known."""
+    """Format an accuracy in percent, with its difference from Random's where known."""
     if alone.value is None:
         return MISSING
     if lead.value is None:
@@ -203,7 +203,7 @@ def _points(gain: Estimate) -> str:
 
 
 def write_legend(panel: Panel) -> list[str]:
-    """Return in a few lines what the panel's numbers are."""
+    """Describe the panel's numbers in a few lines."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     suite, bootstrap = results.suite, evidence.bootstrap
     question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
@@ -233,7 +233,7 @@ def write_legend(panel: Panel) -> list[str]:
 
 
 def format_agreements(panel: Panel) -> list[str]:
-    """Return a sentence on the agreement of the main protocol's order of the rows with each other order."""
+    """Describe the agreement between the main protocol's order of rows and each other order."""
     main = panel.evidence.protocol.title
     return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
 
@@ -248,7 +248,7 @@ def _agreement(found: Agreement | None) -> str:
 
 
 def _smooth_random(panel: Panel) -> list[str]:
-    """Return what smoothness alone gains and who gains more, where random-blurred is significantly above Random."""
+    """Describe the gain of smoothness alone where random-blurred beats Random, and the rows above it."""
     evidence = panel.evidence
     twin = find_twins(evidence, RANDOM).get("blurred")
     if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
@@ -262,7 +262,9 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 
 def list_doubts(panel: Panel) -> list[str]:
-    """Return rows without a place, what smoothness alone gains, rows at the floor, and the marks, one line each."""
+    """Return rows without a rank, the gain of smoothness alone, rows no better than mask-only, and marks, one line
+    each.
+    """
     evidence, results = panel.evidence, panel.evidence.suite_results
     dropped = describe_dropped(row for row in results.dropped if row.unit is evidence.unit)
     if results.at_chance:
@@ -279,7 +281,7 @@ def list_doubts(panel: Panel) -> list[str]:
 
 
 def _parts(section: Section, width: int) -> list[Section]:
-    """Divide a section into several that fit a terminal, one below the other, each with the estimators."""
+    """Divide a section into several that fit a terminal, each with the estimators."""
     names, *columns = section.columns.items()
     parts = [dict([names])]
     for heading, cells in columns:
@@ -292,7 +294,7 @@ def _parts(section: Section, width: int) -> list[Section]:
 
 
 def _wide(columns: Columns) -> int:
-    """Count the letters of a table's line: the columns, a space after each, and one at either side and between two."""
+    """Return the width of a table's line: the columns, a space after each, and one on either side and between two."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
 

@@ -1,3 +1,3 @@
-"""What a board says, from the stored bits of its runs: numpy and scipy, never torch, never a store."""
+"""Statistics of a leaderboard from stored correctness bits: NumPy and SciPy, without torch and without a store."""
 
 VERSION = 2  # counts up with every change by which the same answers give other numbers

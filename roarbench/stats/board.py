@@ -20,7 +20,7 @@ ONE_NETWORK = "for this network only"  # of a board whose rows explain one refer
 
 
 class IntervalScope(StrEnum):
-    """Repetitions under which the intervals still hold the truth as often as they say."""
+    """Repetitions over which intervals have their stated coverage: other images, trainings, explained networks."""
 
     IMAGES = "images"  # the choice of test images; nothing was trained
     NETWORKS = "images and references"  # and the explained networks; nothing else was trained
@@ -31,7 +31,7 @@ class IntervalScope(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One estimator."""
+    """The results of one estimator."""
 
     estimator: str
     seeds: int  # fewest seeds in a cell of its curve; 0 where one is missing
@@ -87,7 +87,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """All rows of one protocol with what is needed to judge them."""
+    """All rows of one protocol, with the settings and variances needed to judge them."""
 
     protocol: Protocol
     levels: tuple[float, ...]  # those above 0
@@ -109,24 +109,24 @@ class Board:
     reference_freedom: float | None = None
 
     def gains(self, row: Row) -> tuple[Estimate, ...]:
-        """Return a row's gain at every level above 0, in [-1, 1]; nothing where gains are areas between curves."""
+        """Return a row's gain at every level above 0, in [-1, 1]; empty where gains are areas between curves."""
         if not self.protocol.by_difference:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
     def curve(self, row: Row) -> dict[float, Estimate]:
-        """Return a row's points from t = 0 on: accuracies, or gains where one network answers for all rows."""
+        """Return a row's points from t = 0: accuracies, or gains where one scoring network serves all rows."""
         gains = self.protocol.by_difference
         points = (Estimate(0.0, 0.0, 0.0), *self.gains(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
 
     @property
     def one_network(self) -> bool:
-        """Return whether all rows explain one network, so that everything here holds for it only."""
+        """Return whether all rows explain the same network, so that results hold for that network only."""
         return self.references == 1
 
 
 def drop_verdicts(board: Board) -> Board:
-    """Return the same numbers without places and verdicts: nothing can be concluded from them."""
+    """Remove ranks and verdicts where the numbers support no conclusion."""
     rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
     return replace(board, rows=tuple(rows), detectable=None)

@@ -1,6 +1,6 @@
-"""Do two orders of the same estimators agree: of two protocols, or of two boards of one question?
+"""Agreement between two orders of the same estimators: of two protocols, or of two boards of one protocol.
 
-Boards of one question are made from other references and trainings.
+Boards of one protocol have different explained networks and trainings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 
 
 class Agreement(NamedTuple):
-    """Agreement of two orders."""
+    """Agreement between two orders."""
 
     # Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose order is
     # open under one of the protocols fall either way
@@ -35,18 +35,18 @@ class Agreement(NamedTuple):
 
 
 def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
-    """Return Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
+    """Compute Kendall's tau between the gains of two protocols, over the rows that both have.
 
-    The interval is not read off the draws: noise only ever lowers tau, in each draw once more than in the data, so
-    that their percentiles miss a perfect agreement always (docs/statistics.md).
+    The interval does not come from percentiles of the draws: noise lowers tau, in each draw once more than in the data,
+    so percentiles never include perfect agreement (docs/statistics.md).
 
     Args:
-        one: Gains by estimator, above 0 is better.
-        other: The same of the other protocol.
+        one: Gains by estimator; positive is better.
+        other: Gains of the other protocol.
         confidence: Of each pair's interval, in (0, 1).
 
     Returns:
-        None for fewer than three common rows, or where one protocol gives all the same gain.
+        None for fewer than three common rows, or where one protocol gives equal gains to all.
     """
     rows = [name for name in one if name in other]
     samples = [[gains[name] for name in rows] for gains in (one, other)]
@@ -63,7 +63,7 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
 
 
 def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the signs of all pairs: which one has the larger gain, and whether that is settled."""
+    """Return for all pairs the sign of the difference, and whether it is significant."""
     pairs = Pairs.of(samples, confidence)
     values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
     # twins are settled, too: neither is above the other in any draw
@@ -71,7 +71,7 @@ def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np
 
 
 def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
-    """Return Kendall's tau-b; None for fewer than three rows, or where one side gives all the same gain."""
+    """Compute Kendall's tau-b; None for fewer than three rows, or where one side gives equal gains to all."""
     if len(one) < FEWEST_ROWS:
         return None
     from scipy.stats import kendalltau  # as long to import as a table takes, which needs no tau
@@ -107,7 +107,7 @@ class ReplicatedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Replication:
-    """Agreement of two boards."""
+    """Agreement of two boards of one protocol."""
 
     rows: tuple[ReplicatedRow, ...]  # those with a gain on both, in the order of the first
     verdicts: int  # number of verdicts against single controls that both boards have
@@ -119,30 +119,31 @@ class Replication:
 
     @property
     def beats(self) -> tuple[int, int]:
-        """Return of how many rows both boards say whether they beat every control, and for how many the same."""
+        """Return for how many rows both boards decide whether they beat every control, and for how many they agree."""
         said = [row.beats for row in self.rows if row.beats]
         return len(said), sum(one == other for one, other in said)
 
     @property
     def equal_share(self) -> float | None:
-        """Return the share of the verdicts that are the same, in [0, 1]; None without any."""
+        """Return the fraction of equal verdicts, in [0, 1]; None without verdicts."""
         return self.equal / self.verdicts if self.verdicts else None
 
     @property
     def opposed_share(self) -> float | None:
-        """Return the share of the verdicts that are opposed, in [0, 1]; None without any."""
+        """Return the fraction of opposed verdicts, in [0, 1]; None without verdicts."""
         return self.opposed / self.verdicts if self.verdicts else None
 
     @property
     def inside_share(self) -> float | None:
-        """Return the share of the gains inside their prediction intervals, in [0, 1]; None without intervals."""
+        """Return the fraction of gains inside their prediction intervals, in [0, 1]; None without intervals."""
         return self.inside / self.gains if self.gains else None
 
 
 def compare_boards(one: Board, other: Board) -> Replication:
-    """Compare boards of disjoint references and seeds; ValueError for other protocols, levels or numbers of images.
+    """Compare boards of disjoint explained networks and seeds; ValueError for different protocols, levels or image
+    counts.
 
-    Of own-network gain the images are those that the networks put into one class, other ones on each board.
+    Own-network gain uses the images that all networks predict alike, so each board has other images.
     """
     asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
     if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.by_networks):

@@ -1,4 +1,4 @@
-"""Settings and results of a bootstrap: values with their draws, intervals, and ratios of two values."""
+"""Bootstrap settings, values with their draws, intervals, and ratios of two values."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from roarbench.stats.curves import POINTS, Floats
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """All that fixes the draws; the confidence is the share of intervals that should hold the truth."""
+    """Settings of the bootstrap; `confidence` is the coverage of an interval."""
 
     resamples: int = 2000
     seed: int = 0
@@ -18,7 +18,7 @@ class Bootstrap:
 
 
 class Sample(NamedTuple):
-    """A number, from the data as they are, with its draws, shape (resamples,)."""
+    """A value computed from the data, with its bootstrap draws, shape (resamples,)."""
 
     value: float
     draws: Floats
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; None is missing."""
+    """A number with its interval; None where missing."""
 
     value: float | None = None
     low: float | None = None
@@ -37,23 +37,23 @@ class Estimate(NamedTuple):
 
     @property
     def in_points(self) -> "Estimate":
-        """Return a fraction in accuracy points, or in percent."""
+        """Convert a fraction to accuracy points or percent."""
         return Estimate(*(None if end is None else POINTS * end for end in self))
 
     @property
     def negative(self) -> "Estimate":
-        """Return the number with the other sign."""
+        """Return the number with the opposite sign."""
         value, low, high = (None if end is None else -end + 0.0 for end in self)  # + 0: never -0
         return Estimate(value, high, low)
 
 
 def compute_half_width(sample: Sample, confidence: float) -> float:
-    """Return half the width of the interval around the value that holds this share of its draws."""
+    """Return half the width of the interval around the value that contains this fraction of its draws."""
     return float(compute_quantile(np.abs(sample.draws - sample.value), confidence))
 
 
 def compute_quantile(numbers: Floats, share: float) -> Floats:
-    """Return what `np.quantile` returns over the last axis of finite numbers, to the bit, in a fraction of its time."""
+    """Compute `np.quantile` over the last axis of finite numbers, bit for bit and faster."""
     last = numbers.shape[-1] - 1
     position = last * share
     low = int(position)
@@ -68,9 +68,9 @@ def compute_quantile(numbers: Floats, share: float) -> Floats:
 
 
 def _largest(numbers: Floats, count: int) -> Floats:
-    """Return this many of the largest numbers of each row, or more, behind as much of -inf as others have more.
+    """Return `count` or more of the largest numbers of each row, padded in front with -inf to one length.
 
-    A tenth of each row says from where on: to compare all with that takes half the time of ordering them.
+    A cut-off is estimated from a tenth of each row, and only larger numbers are sorted: half the time of a whole sort.
     """
     tenth = numbers[:, ::10]
     place = max(0, tenth.shape[1] - 1 - count // 4)  # two and a half times as many as are asked for
@@ -84,17 +84,17 @@ def _largest(numbers: Floats, count: int) -> Floats:
 
 
 def make_estimate(sample: Sample, confidence: float) -> Estimate:
-    """Return the value with its interval, the same distance to both sides."""
+    """Return the value with its symmetric interval."""
     half = compute_half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)
 
 
 def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
-    """Return `part / whole`, paired draws, with its interval; missing where the whole is not significantly above 0.
+    """Estimate the ratio `part / whole` of paired draws; missing where the whole is not significantly above 0.
 
-    The interval has every c that `part - c * whole` does not exclude (Fieller, Some problems in interval estimation,
-    1954), so that its lower end is above c exactly where `part` is significantly above c times `whole`. It is closed
-    where the whole's own interval is above 0; elsewhere any share may be true.
+    The interval holds every c for which `part - c * whole` includes 0 (Fieller, Some problems in interval estimation,
+    1954), so its lower end exceeds c exactly where `part` is significantly above c times `whole`. It is bounded where
+    the whole's own interval is above 0.
     """
     wide, own = compute_half_width(whole, confidence), compute_half_width(part, confidence)
     if whole.value <= wide:
@@ -108,7 +108,7 @@ def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
 
 
 def _correlation(one: Sample, other: Sample) -> float:
-    """Return the correlation of the draws about their values; 0 where one of them does not vary."""
+    """Return the correlation of the draws about their values; 0 where one of them is constant."""
     a, b = one.draws - one.value, other.draws - other.value
     norm = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / norm if norm else 0.0

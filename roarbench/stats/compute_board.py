@@ -38,7 +38,10 @@ def compute_board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and return the rows shown; the spread is of `scores` if None."""
+    """Judge all estimators of one protocol, and return the rows to show.
+
+    `spread`, the variance components, is estimated from `scores` if None.
+    """
     bootstrap = bootstrap or Bootstrap()
     spread = select_spread(protocol, spread or estimate_spread([scores.differences or scores]))
     return compute_drawn_board(scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown)
@@ -52,9 +55,10 @@ def compute_drawn_board(
     draws: Draws,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
+    """Judge all estimators of one protocol from existing draws of its cells.
 
-    Verdicts and places are those among all rows, whichever are shown; no spread where nothing says how trainings vary.
+    Verdicts and ranks are computed among all rows, whichever are shown. Without `spread` the variance of trainings is
+    unknown.
     """
     judge = Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
@@ -79,28 +83,28 @@ _Differences = dict[tuple[str, str], Sample]  # by a row and what it is held aga
 
 
 class Judge(Drawn):
-    """Material that the rows are made from, and the one test of any two of them."""
+    """The gains of one protocol, and the test that compares any two rows."""
 
     @cached_property
     def replicated(self) -> dict[str, Sample]:
-        """Return the gains with the draws of a replication; none where nothing else than the images was repeated."""
+        """Return the gains with draws of a replication; empty where only images were repeated."""
         if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
             return {}
         return sample_gains(self.scores, self.protocol, self.draws.replication)
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
-        """Return the gains of the rows that are compared, without those of checks."""
+        """Return the gains of the rows that are compared, without checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
     def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
-        """Return those of the suite's own rows, beside which strangers are judged; all where there is none."""
+        """Return the gains of the suite's own rows, which submissions join; all gains if it has none."""
         return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
 
     @cached_property
     def all_pairs(self) -> Pairs:
-        """Return the pairs of all rows that are compared."""
+        """Return all pairs of the rows that are compared."""
         return self.pairs(self.placed)
 
     @property
@@ -116,7 +120,8 @@ class Judge(Drawn):
     def minus(self, first: str, second: str) -> Sample | None:
         """Return a row's gain minus another's; None where one is missing.
 
-        Where Random's gain is 0 by construction no row is held against the chance in what was measured of it.
+        Where Random's gain is 0 by construction, rows are compared with 0 and not with the noise in Random's
+        measurement.
         """
         one, other = self._gain(first), self._gain(second)
         return one.minus(other) if one and other else None
@@ -128,7 +133,7 @@ class Judge(Drawn):
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that every row is held against: the usual three and the suite's own, or 0."""
+        """Return the controls that every row is compared with: the usual three and the suite's own, or 0."""
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]
@@ -136,7 +141,7 @@ class Judge(Drawn):
 
     @cached_property
     def family(self) -> _Differences:
-        """Return the differences that verdicts are adjusted for: every row minus controls and minus its twins."""
+        """Return the differences under multiplicity adjustment: every row minus each control and its twins."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.placed]
         pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
         found = {pair: self.minus(*pair) for pair in pairs}
@@ -146,7 +151,7 @@ class Judge(Drawn):
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        """Return the verdicts of the board, by row and what it is held against; nothing without intervals."""
+        """Return the verdicts of the board by row and opponent; empty without intervals."""
         return self._compare(*self._joining(self.family)) if self.repeated else {}
 
     def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
@@ -155,7 +160,7 @@ class Judge(Drawn):
         return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:
-        """Compare two rows: as the board does, else as if they alone joined its comparisons; None without intervals."""
+        """Compare two rows: as on the board, or as if their comparison alone joined it; None without intervals."""
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
                 found = self.comparisons[pair]
@@ -168,7 +173,7 @@ class Judge(Drawn):
 
     @cached_property
     def against(self) -> dict[str, dict[str, Comparison]]:
-        """Return every row beside the controls and its twins."""
+        """Return every row's comparisons with the controls and its twins."""
         found: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
         for (name, other), one in self.comparisons.items():
             found[name][other] = one
@@ -180,14 +185,14 @@ class Judge(Drawn):
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def beating(self, name: str) -> ControlComparison | None:
-        """Return a row that sees the network beside every control of the suite that does not, if all have gains."""
+        """Compare a row that uses the network with every model-free control; None where a gain is missing."""
         silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
         if name in self.scores.model_free_controls or not silent or not silent <= against.keys() & self.placed.keys():
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
     def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
-        """Return the comparisons of the suite's own rows, and those of each stranger."""
+        """Split the comparisons into those of the suite's own rows and those of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
@@ -195,7 +200,7 @@ class Judge(Drawn):
 
     @cached_property
     def places(self) -> dict[str, Place]:
-        """Return the places of the suite's own rows, and of each stranger as if it alone joined them."""
+        """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.anchors(self.placed)
         joining = [n for n, name in enumerate(self.placed) if name not in own]
         found = (
@@ -207,7 +212,7 @@ class Judge(Drawn):
 
 
 class Judged(NamedTuple):
-    """What gains with draws of their own say: the comparisons with 0 and with twins, and how they follow each other."""
+    """Verdicts on gains with draws of their own: comparisons with 0 and with twins, and ranks."""
 
     comparisons: Mapping[tuple[str, str], Comparison]
     against: Mapping[str, Mapping[str, Comparison]]  # the same by row
@@ -217,7 +222,7 @@ class Judged(NamedTuple):
 
 
 def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
-    """Judge gains; those that can be nothing but 0 are untested, and have places alone."""
+    """Judge gains; those that are 0 by construction are not tested and have a rank alone."""
     judge = Judge(**vars(drawn))
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
     found = detect_difference(judge.own_pairs) if judge.placed else None
@@ -252,7 +257,7 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
 
 
 class Kept(NamedTuple):
-    """Predictions that networks keep under an estimator's maps of each of them."""
+    """Kept predictions of all networks under each network's map, for one estimator."""
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; images that all networks put into one class
     answers: NDArray[np.bool_]
@@ -266,7 +271,7 @@ def compute_own_network_board(
     bootstrap: Bootstrap,
     shown: Collection[str] | None,
 ) -> Board:
-    """Judge the rows of which all answers are there; `scores` says which rows and levels there are, without answers."""
+    """Judge the rows whose predictions are complete; `scores` lists rows and levels, without bits."""
     gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
     areas = {name: found.gain for name, found in gains.items()}
     drawn = Drawn(
@@ -294,7 +299,7 @@ def compute_own_network_board(
 
 
 def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
-    """Return a row with its numbers; its accuracies are the predictions that networks keep under their own maps."""
+    """Build a row; its accuracies are the predictions that networks keep under their own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)

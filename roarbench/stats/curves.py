@@ -1,4 +1,4 @@
-"""Correct answers of one protocol, and the area between two curves of them."""
+"""Correctness of predictions under one protocol, and the area between two accuracy curves."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ POINTS = 100.0  # accuracy points in one
 
 @dataclass(frozen=True, eq=False)
 class Correctness:
-    """Correct answers to the test images, for all cells of one protocol.
+    """Correctness of the predictions on the test images, for all cells of one protocol.
 
     Raises:
-        ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
-            references as rows of bits.
+        ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell's references and rows of
+            bits differ in number.
     """
 
     estimators: tuple[str, ...]
@@ -63,7 +63,7 @@ class Correctness:
 
     @property
     def published(self) -> "Correctness":
-        """Return the same without the cells of strangers; this very one where there are none."""
+        """Return the correctness without submissions; the object itself if there are none."""
         if not any(point[0] in self.submitted for point in self.correct):
             return self
         correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.submitted}
@@ -72,47 +72,47 @@ class Correctness:
 
     @property
     def networks(self) -> frozenset[str]:
-        """Return the explained networks that any cell depends on."""
+        """Return the explained networks of all cells."""
         return frozenset(name for names in self.references.values() for name in names)
 
     @property
     def images(self) -> int:
-        """Return the number of test images; 0 while no cell is there."""
+        """Return the number of test images; 0 without cells."""
         return next((bits.shape[1] for bits in self.correct.values()), 0)
 
     def curve(self, estimator: str) -> tuple[Point, ...]:
-        """Return the points of an estimator's curve, from t = 0 on."""
+        """Return the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def complete(self, estimator: str) -> bool:
-        """Return whether no point of its curve is missing, and all belong together: else it has no gain and place."""
+        """Return whether its curve is complete and consistent; only then it has a gain and a rank."""
         return estimator not in self.inconsistent and all(point in self.correct for point in self.curve(estimator))
 
 
 def hash_answers(bits: Bits) -> bytes:
-    """Return what tells these answers from others, 16 bytes."""
+    """Hash the bits, 16 bytes."""
     packed = np.packbits(bits, axis=1) if bits.dtype == np.bool_ else bits
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
 def compute_area_weights(levels: Sequence[float]) -> Floats:
-    """Return what each of ascending levels counts in a curve's mean height by the trapezoid rule; the sum is 1."""
+    """Return each level's weight in the mean height of a curve by the trapezoid rule; the weights sum to 1."""
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
     return weights
 
 
 def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
-    """Return the area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
+    """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
 
-    With the most important features removed (MoRF) the better curve is the lower one, with the least important ones
-    (LeRF) the higher one. This is the supplement's area of Hooker et al. 2019 as `docs/statistics.md` has it.
+    With the most important features removed (MoRF) the better curve is lower, with the least important ones (LeRF) it
+    is higher. This is the area in the supplement of Hooker et al. 2019; docs/statistics.md has the formula.
 
     Args:
-        levels: From 0 on, ascending.
+        levels: Ascending, from 0.
         curve: Accuracies in [0, 1] of shape (levels, ...).
         random: Those of Random, of the same shape.
-        order: Which end of the ranking was removed first.
+        order: MoRF or LeRF.
 
     Returns:
         Shape (...).

@@ -1,7 +1,7 @@
-"""Own-network gain: does a map hurt the network that it explains more than it hurts other networks?
+"""Own-network gain: does a map hurt the network that it explains more than other networks?
 
 Each of R networks is scored under the removal masks of every network's map. The gain is the interaction of this
-two-way layout: how much a map harms any network, and how fragile a network is, cancel (docs/protocol.md).
+two-way layout, so neither the harm of a map to all networks nor the fragility of a network counts (docs/protocol.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _WORDS = {
 
 
 class OwnNetworkTest(NamedTuple):
-    """Verdict on a row of a board beside the permutation test."""
+    """The verdict on a row beside its permutation test."""
 
     verdict: OwnNetworkVerdict
     # p of "every assignment of maps to networks is equally likely"; None for few networks and for masks that are equal
@@ -46,14 +46,14 @@ class OwnNetworkTest(NamedTuple):
 
     @classmethod
     def of(cls, verdict: Verdict, permutation: float | None) -> Self:
-        """Return the test of a gain that has this verdict beside 0."""
+        """Build the test from the verdict of a gain beside 0."""
         return cls(_WORDS[verdict], permutation)
 
 
 def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
-    """Judge the gains of a table's rows; None stands for masks that are the same for every network.
+    """Judge the gains of a table's rows; None stands for equal masks for every network.
 
-    Each row is tested against 0, at a false discovery rate of 5 % over all rows that are tested (`verdicts.compare`).
+    Each row is tested against 0, with a false discovery rate of 5 % over all tested rows (`verdicts.compare`).
     """
     found = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
     constant = OwnNetworkVerdict.BY_CONSTRUCTION
@@ -61,7 +61,7 @@ def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, Own
 
 
 class OwnNetworkGain(NamedTuple):
-    """Own-network gain of one estimator, in accuracy points; above 0 is better for both orders."""
+    """Own-network gain of one estimator, in accuracy points; positive is better for both orders."""
 
     gain: Sample  # mean over levels, pairs of networks and images
     levels: tuple[Sample, ...]  # the same at each level
@@ -71,18 +71,18 @@ class OwnNetworkGain(NamedTuple):
 
 
 def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
-    """Compute the own-network gain with draws that repeat the choice of networks and of images.
+    """Compute the own-network gain, with draws over networks and images.
 
-    Draws of one bootstrap are paired: gains of several estimators on the same networks and images can be compared.
+    Draws of one bootstrap are paired, so gains of several estimators on the same networks and images can be compared.
 
     Args:
-        kept: Shape (maps, networks, levels, images), as many maps as networks. True where the network still predicts
-            the class that all networks predict, without the features that the map of the other index ranks first.
-        order: Which end of the ranking was removed first.
-        bootstrap: Number of draws, and their seed.
+        kept: bool (maps, networks, levels, images), with as many maps as networks. True where the network keeps the
+            prediction that all networks share, after the features that the map ranks first are removed.
+        order: MoRF or LeRF.
+        bootstrap: Number and seed of the draws.
 
     Raises:
-        ValueError: There are fewer than three networks, other numbers of maps, or no image.
+        ValueError: There are fewer than three networks, another number of maps, or no images.
     """
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
@@ -104,11 +104,11 @@ def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
 
 
 def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
-    """Draw the mean over pairs and images anew at each level, shape (levels, resamples).
+    """Draw the mean over pairs and images at each level, shape (levels, resamples).
 
-    Images are drawn with replacement. Networks are a second random factor, and pairs share them: their part has the
-    jackknife variance of a U-statistic (Arvesen 1969) and, as that is estimated from R networks, the tails of
-    Student's t with R - 1 degrees of freedom.
+    Images are drawn with replacement. Networks are a second random factor that pairs share: their part has the
+    jackknife variance of a U-statistic (Arvesen 1969) and, because R networks estimate it, the tails of Student's t
+    with R - 1 degrees of freedom.
     """
     chance = np.random.default_rng([bootstrap.seed, interactions.shape[2]])
     images = interactions.shape[2]
@@ -122,16 +122,16 @@ def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
 
 
 def predict_replication(gain: Sample) -> Sample:
-    """Draw where the gain of a replication may lie: as many other networks, and other images.
+    """Draw the gain of a replication with as many other networks and other images.
 
-    Both experiments have their own networks and images, so the variance is twice that of one gain; the variance of the
-    networks is estimated from one experiment, which leaves its R - 1 degrees of freedom.
+    Both experiments have their own networks and images, so the variance is twice that of one gain; the variance between
+    networks is estimated from one experiment, with R - 1 degrees of freedom.
     """
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 
 
 def _influence(pairs: Floats) -> Floats:
-    """Return the mean over pairs minus that over pairs without a network, for (pairs, levels): (networks, levels)."""
+    """Return the mean over pairs minus that without each network: (pairs, levels) to (networks, levels)."""
     count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     members = np.stack(np.triu_indices(count, 1))
     without = [pairs[(members != number).all(0)].mean(0) for number in range(count)]
@@ -139,7 +139,7 @@ def _influence(pairs: Floats) -> Floats:
 
 
 def _permutation(kept: Floats, seed: int) -> float | None:
-    """Test whether each network suffers most from its own map, for the share of kept predictions (maps, networks)."""
+    """Test by permutation whether networks suffer most from their own maps; `kept`: (maps, networks)."""
     count = len(kept)
     if count < FEWEST_PERMUTED:
         return None

@@ -1,7 +1,7 @@
-"""Scores without retraining: how the reference's own outputs change as features go.
+"""Scores without retraining: how the explained network's probabilities change as features are removed.
 
-All take the softmax probability of the class that was predicted on the untouched image, and count images alone as
-chance: nothing is trained here.
+All use the softmax probability of the class predicted on the untouched image. Images are the only random factor, as
+nothing is trained.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from roarbench.stats.resampling import Draws
 
 
 class ProbabilityDrop(NamedTuple):
-    """Fall of the probability of the predicted class, with intervals over test images; what is missing has no value."""
+    """Drop of the predicted class's probability, with intervals over test images; None where missing."""
 
     untouched: Estimate  # mean probability of the predicted class on the untouched images, p_0, in [0, 1]
     # the same per level, of the class that was predicted on the untouched image, p_k
@@ -30,11 +30,11 @@ class ProbabilityDrop(NamedTuple):
 
 
 def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
-    """Return AOPC and its kin of one estimator and order.
+    """Compute AOPC and related scores of one estimator and order.
 
     Args:
         untouched: p_0 of every image, in (0, 1], shape (images,).
-        degraded: p_k of every image at each level, in [0, 1], shape (images,) each; None where a level is missing.
+        degraded: p_k of every image at each level, in [0, 1], shape (images,) each; None for a missing level.
     """
     drops = [None if row is None else untouched - row for row in degraded]
     whole = [drop for drop in drops if drop is not None]
@@ -47,7 +47,7 @@ def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None
 
 
 def _mean(values: Floats | None) -> Estimate:
-    """Return a mean over images with its interval of 95% by the central limit theorem; one image has none."""
+    """Return a mean over images with its 95 % interval by the central limit theorem; one image has no interval."""
     if values is None:
         return Estimate()
     mean = float(values.mean())
@@ -58,15 +58,15 @@ def _mean(values: Floats | None) -> Estimate:
 
 
 def compute_order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
-    """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and not mixed.
+    """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and consistent.
 
-    Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG
-    (Bluecher et al. 2024).
+    Larger is better, without any control. With retraining this is DiffROAR (Shah et al. 2021), without it SRG (Bluecher
+    et al. 2024).
 
     Args:
-        scores: Those of one of the orders, for rows and levels; mixed in it are those of either order.
-        morf: Draws of the one order.
-        lerf: Draws of the other one, on the same images and levels and from the same bootstrap.
+        scores: Rows and levels of one order; rows that are inconsistent under either order are marked in it.
+        morf: Draws under MoRF.
+        lerf: Draws under LeRF, on the same images and levels and from the same bootstrap.
     """
     weights = POINTS * compute_area_weights((0.0, *scores.levels))
     gaps = {}

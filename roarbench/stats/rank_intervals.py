@@ -14,7 +14,7 @@ from roarbench.stats.curves import Floats
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Numbers with paired draws. Row by row, for the draws of all pairs at once would fill 320 MB for 200 numbers."""
+    """Numbers with paired draws; computed row by row, because draws of all pairs of 200 numbers would take 320 MB."""
 
     values: Floats  # shape (n,)
     draws: Floats  # of the values, shape (n, resamples)
@@ -22,17 +22,17 @@ class Pairs:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], confidence: float) -> Self:
-        """Return the pairs of these samples."""
+        """Build the pairs of these samples."""
         return cls(np.array([one.value for one in samples]), np.array([one.draws for one in samples]), confidence)
 
     @cached_property
     def upper(self) -> NDArray[np.bool_]:
-        """Return True once for every pair, shape (n, n)."""
+        """Return a matrix, shape (n, n), that is True once for every pair."""
         return np.triu(np.ones((len(self.values), len(self.values)), dtype=np.bool_), 1)
 
     @cached_property
     def differences(self) -> Floats:
-        """Return the values' differences, the row's minus the column's, shape (n, n)."""
+        """Return the differences of values, row minus column, shape (n, n)."""
         return self.values[:, None] - self.values[None, :]
 
     @cached_property
@@ -44,7 +44,7 @@ class Pairs:
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return the largest deviation among chosen pairs in each draw, in half widths, shape (resamples,)."""
+        """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,)."""
         found = np.zeros(self.draws.shape[1])
         for one, others in enumerate(chosen):
             if others.any():
@@ -54,14 +54,14 @@ class Pairs:
         return found
 
     def _deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
-        """Return how far each difference to the others is from its value in each draw, (others, resamples)."""
+        """Return the deviation of each difference from its value in each draw, (others, resamples)."""
         found: Floats = self.draws[one] - self.draws[others]
         found -= self.differences[one, others, None]
         return np.abs(found, out=found)
 
 
 class Place(NamedTuple):
-    """A position on the board."""
+    """A rank on the leaderboard."""
 
     place: int  # by the gain as it is, 1 is best; equal gains share the better place
     low: int | None = None  # low, high: the best and the worst place that the data allow; None without intervals
@@ -106,7 +106,7 @@ def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list
 
 
 def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
-    """Return which pairs differ: among the others, with each of those that join alone beside them, and among these."""
+    """Return the significantly different pairs: among the others, and with each joining estimator alone."""
     own = _compute_without(len(pairs.values), joining)
     apart = find_significant_pairs(pairs, own)
     if joining:
@@ -122,14 +122,14 @@ def _compute_without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
 
 
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """Return which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
+    """Find the significantly different pairs, with family-wise error of at most 1 - confidence.
 
-    Romano and Wolf's step-down (2005): the critical value comes from the largest deviation over all pairs in each
-    draw; the pairs beyond it are set aside and the rest is judged anew, until nothing changes.
+    Step-down of Romano and Wolf (2005): the critical value is a quantile of the largest deviation over all pairs in
+    each draw; significant pairs are removed and the rest is judged again, until nothing changes.
 
     Args:
-        pairs: Of the gains.
-        among: Estimators whose pairs these are, shape (estimators,); all if not given.
+        pairs: Pairs of gains.
+        among: Estimators to consider, shape (estimators,); all by default.
 
     Returns:
         A symmetric matrix of shape (estimators, estimators).
@@ -149,10 +149,9 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
 
 
 def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """Return the largest sets in which no two differ significantly, best first; every estimator is in at least one.
+    """Return the maximal sets without a significant difference, best first; every estimator is in at least one.
 
-    The sets of Piepho's compact letter display (2004), built up estimator by estimator: each joins what is tied with
-    it of every set so far, and a set that it is tied with as a whole.
+    These are the sets of Piepho's compact letter display (2004), built estimator by estimator.
     """
     groups: set[frozenset[int]] = set()
     for new in range(len(gains)):
@@ -164,7 +163,7 @@ def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[i
 
 
 def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
-    """Return the rows that one board has significantly above a row and the other significantly below it."""
+    """Find the rows that are significantly above a row on one board and significantly below it on the other."""
     if name not in here or name not in there:
         return ()
     others = [other for other in here if other in there and other != name]

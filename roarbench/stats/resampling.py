@@ -38,7 +38,7 @@ _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The accuracies of all cells, as they are and in every draw."""
+    """The accuracies of all cells, as measured and in every draw."""
 
     column: dict[Point, int]  # where a point is in the arrays
     values: Floats  # accuracies in [0, 1], shape (cells,)
@@ -55,24 +55,23 @@ class Draws:
         return replace(self, resampled=self.repeated, differences=differences)
 
     def accuracy(self, point: Point) -> Sample | None:
-        """Return the accuracy of a cell; None if it is missing."""
+        """Return the accuracy of a cell; None if missing."""
         if point not in self.column:
             return None
         column = self.column[point]
         return Sample(float(self.values[column]), self.resampled[:, column])
 
     def curve(self, points: Sequence[Point]) -> Floats:
-        """Return accuracies of these points, shape (points, 1 + resamples), the data as they are first."""
+        """Return the accuracies of these points, shape (points, 1 + resamples), the measured ones first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 
 
 def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
-    """Draw images, references and trainings anew, the same draws for every cell.
+    """Draw images, explained networks and trainings, the same draws for every cell.
 
-    Boards of the same images and the same bootstrap seed share their draws of images, and equal cells all their draws.
-    The spread is that of the differences where there are any; without one, where nothing was repeated, images alone are
-    drawn.
+    Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. The
+    variance is that of the differences if there are any. Without `spread` only images are drawn.
     """
     if not scores.differences:
         return _draws(scores, bootstrap, spread, *_resample([scores], bootstrap))
@@ -85,7 +84,7 @@ def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | N
 
 
 def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, resampled: Floats) -> Draws:
-    """Return accuracies with the draws of images that are there already, and with those of references and trainings."""
+    """Combine existing draws of images with draws of explained networks and trainings."""
     if not scores.correct:
         return Draws({}, np.empty(0), resampled, resampled)
     values = np.array([int(bits.sum()) / bits.size for bits in scores.correct.values()])
@@ -101,9 +100,9 @@ def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, res
 
 
 def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Floats]:
-    """Return the accuracies of each board's cells on the images of every draw, (resamples, cells); drawn once for all.
+    """Resample the images of several boards together; return each board's accuracies, (resamples, cells).
 
-    The boards have the same images; of one without cells the array is empty.
+    The boards have the same images; a board without cells gives an empty array.
     """
     ends = np.cumsum([0, *(len(board.correct) for board in boards)])
     images = max(board.images for board in boards)
@@ -122,7 +121,7 @@ def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Float
 
 
 def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
-    """Yield how often every draw holds every image, in pieces of shape (some draws, images)."""
+    """Yield the count of every image in every draw, in pieces of shape (some draws, images)."""
     counts, rows = draw_image_counts(images, bootstrap), max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):
         yield counts[start : start + rows].astype(np.float32)
@@ -130,7 +129,7 @@ def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np
 
 @lru_cache(1)  # the boards of a store have the same images
 def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
-    """Return how often every draw holds every image, (resamples, images): a few times, never 256."""
+    """Return the count of every image in every draw, (resamples, images), always below 256."""
     generator = np.random.default_rng([bootstrap.seed, _IMAGES])
     counts = np.empty((bootstrap.resamples, images), np.uint8)
     for row in counts:  # one by one, so that what is counted stays in the processor's cache
@@ -141,12 +140,12 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
 def draw_training_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
     """Draw deviations of all cells' accuracies for reasons other than the test images.
 
-    A cell that depends on a reference deviates with it, if references were repeated; what its trainings add is part of
-    that then. All others deviate with their trainings.
+    A cell with an explained network deviates with it, if networks were repeated; the training's part is then included.
+    All other cells deviate with their trainings.
 
     Returns:
-        Of the true accuracies, and with the noise that trainings on the same finitely many images add; from the same
-        chance, shape (resamples, cells).
+        Deviations of the true accuracies, and the same with the noise of finitely many images, from the same random
+        numbers; shape (resamples, cells) each.
     """
     true, whole = np.zeros((2, len(scores.correct), bootstrap.resamples))
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
@@ -162,7 +161,7 @@ def draw_training_noise(scores: Correctness, bootstrap: Bootstrap, spread: Sprea
 
 
 def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
-    """Return a stream of chance of its own for whatever has these digests."""
+    """Return the generator of the object with these digests."""
     numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
     return np.random.default_rng([bootstrap.seed, stream, *numbers])
 
@@ -170,8 +169,8 @@ def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.
 class _TrainingDraws:
     """Deviations of cells for their trainings.
 
-    The spread is known from few trainings only, so that it is drawn, too: the mean square over its expectation is
-    chi-squared with its degrees of freedom. The noise of single images is known from all of them, and is in every draw.
+    Few trainings estimate the variance, so it is drawn as well: the mean square over its expectation is chi-squared
+    with its degrees of freedom. All images estimate the noise of single images, which every draw contains.
     """
 
     def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
@@ -183,8 +182,8 @@ class _TrainingDraws:
     def cell(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
 
-        The stream hangs on the cell's bits: the same training under two names gets the same deviation, other cells get
-        their own, and no draw depends on which other rows are shown.
+        The bits seed the draws: the same training under two names has the same deviation, other cells have their own,
+        and no draw depends on the rows shown.
         """
         generator = _generator(self.bootstrap, _CELL, hash_answers(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
@@ -192,22 +191,22 @@ class _TrainingDraws:
 
 
 def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
-    """Draw a mean square over its expectation, for every draw."""
+    """Draw a mean square over its expectation, once per draw."""
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
 def _sizes(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
-    """Return standard deviations of what rows share and of a row's own, from the variances of the whole and its own."""
+    """Return standard deviations of the shared and the row's own part, from the total and the own variance."""
     return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
 
 
 class _ReferenceDraws:
-    """Deviations of cells for the references that they depend on.
+    """Deviations of cells for the networks that they explain.
 
-    The curve that a reference gives deviates by a part that all rows share and by one of the row's own, of the same
-    covariance between levels. Both sizes are drawn: the whole from its degrees of freedom, and what rows do not share
-    from its own, many more, so that differences between rows are known as well as they are. Then each row's variance is
-    drawn, from the pooled one and its own mean square (Smyth 2004).
+    The curve of a network deviates by a part that all rows share and by the row's own part, with the same covariance
+    between levels. Both sizes are drawn: the total from its degrees of freedom, and the rows' own part from its many
+    more, so that differences between rows are known more precisely. A row's variance is then drawn from the pooled
+    variance and its own mean square (Smyth 2004).
     """
 
     def __init__(self, spread: References, scores: Correctness, bootstrap: Bootstrap) -> None:
@@ -224,7 +223,7 @@ class _ReferenceDraws:
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)  # those that rows share serve them all
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
-        """Return a cell's mean deviation over its references in every draw, true and with noise, (resamples,) each."""
+        """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.spread.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
@@ -232,7 +231,7 @@ class _ReferenceDraws:
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
     def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Draw the sizes of what rows share and of the row's own, (resamples,) each: true, and with images' noise."""
+        """Draw the sizes of the shared and the row's own part, (resamples,): true, and with images' noise."""
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
@@ -241,7 +240,7 @@ class _ReferenceDraws:
         return true, _sizes(whole, np.maximum(own, least))
 
     def _ratio(self, curve: ReferenceCurve) -> Floats:
-        """Draw a row's variance in units of the pooled one."""
+        """Draw a row's variance in units of the pooled variance."""
         square, freedom = curve.square
         pooled = self.spread.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.spread.variance else 0.0
@@ -249,13 +248,13 @@ class _ReferenceDraws:
         return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
-        """Draw for a cell of some references: their mean, by how many trainings each has, shape (resamples,)."""
+        """Draw a cell's mean over its networks, weighted by the trainings of each, shape (resamples,)."""
         column, mean = self.spread.column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
         return mean
 
     def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
-        """Draw for one reference and all levels, shape (resamples, rank)."""
+        """Draw the deviations of one network at all levels, shape (resamples, rank)."""
         generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
         return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -1,4 +1,4 @@
-"""Accuracies and gains of one protocol with their draws, before anything is judged."""
+"""Accuracies and gains of one protocol with their draws, before verdicts."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -16,14 +16,14 @@ from roarbench.stats.variance import Spread
 
 
 def select_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
-    """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
+    """Return the variance components that apply to a protocol: without trainings where nothing is trained."""
     if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
 
 
 def find_interval_scope(protocol: Protocol, spread: Spread | None) -> IntervalScope:
-    """Return what intervals under a protocol cover with this spread."""
+    """Return the scope of intervals under a protocol with these variance components."""
     references = spread is not None and spread.references is not None
     if not protocol.trains:
         return IntervalScope.NETWORKS if references else IntervalScope.IMAGES
@@ -33,10 +33,10 @@ def find_interval_scope(protocol: Protocol, spread: Spread | None) -> IntervalSc
 
 
 def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
-    """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
+    """Compute gains, in accuracy points, of rows and controls with complete curves; empty if Random's is incomplete.
 
-    Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
-    How much masks alone tell is no gain: a lower curve is neither better nor worse.
+    Where one scoring network serves a row and its opponent, the gain is the area of the differences. The accuracy of
+    masks alone is no gain.
     """
     if scores.differences and draws.differences:
         scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
@@ -57,7 +57,7 @@ def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floa
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """One protocol's accuracies, and gains or areas, with their draws."""
+    """Accuracies, and gains or areas, of one protocol with their draws."""
 
     scores: Correctness  # rows, levels and correct answers; empty where a suite does not have the protocol
     protocol: Protocol
@@ -71,7 +71,7 @@ class Drawn:
     def of(
         cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
     ) -> Self:
-        """Take the gains from the draws."""
+        """Compute the gains from the draws."""
         areas = sample_gains(scores, protocol, draws)
         return cls(scores, protocol, bootstrap, spread, draws, areas, find_interval_scope(protocol, spread))
 
@@ -82,7 +82,7 @@ class Drawn:
 
     @property
     def repeated(self) -> bool:
-        """Return whether there are intervals: nothing has one where nothing says how trainings vary."""
+        """Return whether there are intervals; there are none where the variance of trainings is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
     def estimate(self, sample: Sample | None) -> Estimate:

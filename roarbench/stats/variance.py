@@ -24,7 +24,7 @@ PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled vari
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Spread of the curve of an explained row with its reference and the trainings on it, pooled over rows."""
+    """Variance of a row's curve between explained networks and between trainings on them, pooled over rows."""
 
     levels: tuple[float, ...]  # ascending; of the columns of `factor`
     # shape (rank, levels). Its product with itself is the covariance between levels of the curve that one reference
@@ -43,23 +43,24 @@ class References:
 
     @property
     def deviation(self) -> float:
-        """Return the standard deviation of a row's true gain between references, trained anew, in [0, 1]."""
+        """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
     def column(self, t: float) -> Floats:
-        """Return the column of `factor` at a level, or at the nearest one seen twice; shape (rank,)."""
+        """Return the column of `factor` for a level, or for the nearest level with repetitions; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
         return self.factor[:, nearest]
 
 
 def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
-    """Do a two-way analysis of variance of the areas, rows by references.
+    """Estimate the variance between explained networks: two-way analysis of variance of the areas, rows by networks.
 
-    After Searle, Casella and McCulloch, Variance Components, 1992, chapter 4.
+    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. Rows and levels count with the networks
+    that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: with K rows that
+    share a part rho of their variance, R networks are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
 
-    None where no row has two references at all its levels. Rows and levels that lack some references count with those
-    that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
-    share a part rho of their variance, R references are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
+    Returns:
+        None where no row has two networks at all its levels.
     """
     unique = {curve.digest: curve for board in boards for curve in compute_reference_curves(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
@@ -87,7 +88,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
 
 
 def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
-    """Return what each area has beyond its row's mean, (rows, networks); NaN where a row has no such network."""
+    """Return each area minus its row's mean, (rows, networks); NaN where a row lacks a network."""
     made = np.full((len(areas), len(networks)), np.nan)
     for row, area in zip(made, areas, strict=True):
         if area:
@@ -97,10 +98,10 @@ def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> F
 
 
 def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
-    """Return how likely each of `PRIORS` is, from how much rows differ in their variance; it sums to 1.
+    """Compute the probability of each of `PRIORS` from the differences in variance between rows; they sum to 1.
 
-    The mean square of a row, in units of their mean, follows F with its own degrees of freedom and those of the prior
-    (Smyth 2004): the fewer these, the more rows differ.
+    The mean square of a row over the mean of all follows F with the row's degrees of freedom and the prior's (Smyth
+    2004); fewer prior degrees of freedom mean more different rows.
 
     Args:
         squares: Mean square of each row, shape (rows,).
@@ -117,9 +118,9 @@ def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """Answers of one explained row, averaged over the trainings on each reference.
+    """Correctness of one explained row, averaged over the trainings on each network.
 
-    Means over the images alone: the answers of all rows are too many to keep as numbers.
+    Means over images are kept, because the bits of all rows take too much memory as numbers.
     """
 
     # accuracies by level in ascending order, and by name of the reference in that of the names
@@ -130,7 +131,7 @@ class ReferenceCurve:
 
     @property
     def square(self) -> tuple[float, int]:
-        """Return the mean square of its area over references, and its degrees of freedom; both 0 of one reference."""
+        """Return the mean square of its area over networks and the degrees of freedom; both 0 for one network."""
         means = list(self.areas.values())
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
@@ -159,7 +160,7 @@ def _curve(board: Correctness, estimator: str, levels: Sequence[float]) -> Refer
 
 
 def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
-    """Return the answers of a cell by reference, in the order of their names, each the mean of its trainings."""
+    """Return a cell's correctness by explained network, sorted by name, averaged over trainings."""
     answers, references = board.correct[point].astype(np.float64), board.references[point]
     if len(set(references)) == len(references):  # the mean of one training is itself
         return dict(sorted(zip(references, answers, strict=True)))
@@ -168,17 +169,14 @@ def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
 
 
 def split_deviations(deviations: Floats) -> tuple[float, float, int]:
-    """Split deviations of rows from their own means into what a reference has in common over rows, and the rest.
-
-    By the method of moments: the mean square of all estimates the whole variance, that of what is left beside the
-    references' means the part that rows do not share.
+    """Split deviations from row means into a part that rows share per network, and the rest, by the method of moments.
 
     Args:
-        deviations: Shape (rows, references), NaN where missing; every row has two or more, of mean 0.
+        deviations: Shape (rows, networks), NaN where missing; every row has two or more, with mean 0.
 
     Returns:
-        The variance between references; the share of it that rows have in common, in [0, 1]; degrees of freedom of
-        the rest.
+        The variance between networks; the share of it that rows have in common, in [0, 1]; degrees of freedom of the
+        rest.
     """
     freedom = np.isfinite(deviations).sum() - len(deviations)
     own_freedom = int(freedom) - (deviations.shape[1] - 1)
@@ -190,10 +188,10 @@ def split_deviations(deviations: Floats) -> tuple[float, float, int]:
 
 
 def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
-    """Return the levels that some row has with two references, and a root of the covariance of curves between them.
+    """Return the levels that a row has with two networks, and a root of the curves' covariance between networks.
 
-    A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
-    variance is unbiased and the whole is a covariance.
+    A missing level counts as 0, and each level is divided by its own degrees of freedom: variances are unbiased, and
+    the matrix is a covariance.
     """
     levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in held for names in curve.means.values() for name in names})
@@ -205,10 +203,10 @@ def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
 
 
 def sum_squares(answers: Bits | Floats) -> Floats:
-    """Sum the squares of repetitions by images, divided by the images.
+    """Sum the squares of repetitions by images, divided by the number of images.
 
-    Shape (2,): that of the repetitions, and that of what is left beside repetitions and images, per degree of freedom
-    of the images.
+    Returns:
+        Shape (2,): between repetitions, and residual, per degree of freedom of the images.
     """
     images = answers.shape[1]
     accuracies = answers.mean(1, dtype=np.float64)
@@ -219,7 +217,7 @@ def sum_squares(answers: Bits | Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """Spread of the accuracy of a cell with the training alone, pooled over cells."""
+    """Variance of a cell's accuracy between trainings, pooled over cells."""
 
     # between trainings on the same rankings, in squared accuracy, with the noise of finitely many images
     variance: float
@@ -236,7 +234,7 @@ class Trainings:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Spread over trainings on the same rankings, and over references with theirs; None where none was repeated."""
+    """Variance between trainings on the same rankings, and between explained networks; None if unknown."""
 
     trainings: Trainings | None
     references: References | None
@@ -250,10 +248,10 @@ class Spread:
 
 
 def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
-    """Pool the spread over trainings and references of all these boards' cells; None if nothing was repeated.
+    """Pool the variance over the cells of all these boards; None if nothing was repeated.
 
-    With one reference, or none, there is the spread over trainings alone. Strangers count only where the suite's own
-    rows say nothing, so that nobody's row moves an interval of theirs.
+    With one explained network, or none, only the variance between trainings is estimated. Submissions count only where
+    the suite's own rows have no repetitions, so that a submission moves no other interval.
     """
     held = list(boards)
     own = [board.published for board in held]
@@ -266,9 +264,9 @@ def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
 def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
     """Do a two-way analysis of variance per group of trainings on the same rankings, images by trainings.
 
-    The mean square of trainings estimates n * var(training) + noise, that of the residuals the noise (Searle, Casella,
-    McCulloch, Variance Components, 1992, section 4.7). None where nothing but the untouched images was repeated: all
-    protocols share those, and they say little about trainings on degraded ones.
+    The mean square of trainings estimates n * var(training) + noise, the residual mean square the noise (Searle,
+    Casella, McCulloch, Variance Components, 1992, section 4.7). None where only untouched images were repeated: all
+    protocols share those trainings, and they say little about degraded images.
     """
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):
@@ -283,7 +281,7 @@ def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
 
 
 def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
-    """Yield trainings of a cell on the same rankings, two or more."""
+    """Yield groups of two or more trainings of a cell on the same rankings."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
@@ -292,12 +290,12 @@ def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
 
 
 def has_variance(bits: Bits) -> bool:
-    """Return whether answers could have come out otherwise: a cell differs from itself by 0, whatever happens."""
+    """Return whether correctness varies at all; a cell's difference from itself is always 0."""
     return bits.dtype == np.bool_ or bool(bits.any())
 
 
 def _training_deviations(bits: Bits) -> Floats:
-    """Return the trainings' deviations from their mean, which itself takes a share 1 / trainings of them."""
+    """Return the trainings' deviations from their mean, corrected for the share 1 / trainings that the mean takes."""
     accuracies = bits.mean(1, dtype=np.float64)
     deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))
     return deviations

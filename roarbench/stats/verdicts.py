@@ -20,7 +20,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Verdict(StrEnum):
-    """Words of a test about a row beside another."""
+    """Verdicts of a comparison of two rows."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 class Comparison(NamedTuple):
-    """An estimator against a control, or any row against another."""
+    """A row compared with a control or another row."""
 
     verdict: Verdict  # at a false discovery rate of 5% over all comparisons of the family
     p: float  # two-sided, of this comparison alone
@@ -37,13 +37,13 @@ class Comparison(NamedTuple):
 
     @property
     def reversed(self) -> "Comparison":
-        """Return the control against the estimator."""
+        """Return the comparison in the opposite direction."""
         word = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
         return Comparison(word, self.p, self.q, self.difference.negative)
 
 
 def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """Return p values adjusted for their family (Benjamini and Hochberg 1995); SciPy takes longer to import."""
+    """Adjust p values by Benjamini and Hochberg (1995); importing SciPy would take longer."""
     p = np.asarray(ps, np.float64)
     order = p.argsort()
     scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
@@ -76,29 +76,29 @@ def judge_comparisons(
 
 
 def choose_verdict(difference: float, q: float) -> Verdict:
-    """Return the word for a difference, above 0 better, whose adjusted p is q."""
+    """Return the verdict for a difference (positive is better) with adjusted p value q."""
     if q > FALSE_DISCOVERIES:
         return Verdict.SAME
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
 
 
 class _Tails(NamedTuple):
-    """The draws of a family beyond which those of one comparison do not reach, each in ascending order.
+    """Pooled tails of a family's draws, sorted.
 
-    Beyond the distance that 5% of its own draws exceed, the draws of all samples count, each in units of its own such
-    distance: they are numbers of one kind, and differ in scale far more than in shape. So the draws grow with the
-    family, as the smallest p that its adjustment needs falls.
+    Beyond the distance that 5 % of a comparison's draws exceed, the draws of all comparisons are pooled, each in units
+    of its own such distance, because they differ in scale far more than in shape. The pool grows with the family, as
+    the smallest p value that its adjustment needs falls.
     """
 
     pools: tuple[Floats, ...] = ()
 
     def joined(self, samples: Collection[Sample]) -> Self:
-        """Return these with the draws of more samples."""
+        """Return the tails with the draws of more samples."""
         moving = [far / end for far, end in map(_deviations, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
 
     def p_values(self, samples: Collection[Sample]) -> list[float]:
-        """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
+        """Compute two-sided p values for "the true value is 0"."""
         return [self._p(abs(sample.value), *_deviations(sample)) for sample in samples]
 
     def _p(self, size: float, deviations: Floats, end: float) -> float:
@@ -109,17 +109,16 @@ class _Tails(NamedTuple):
 
 
 def _deviations(sample: Sample) -> tuple[Floats, float]:
-    """Return how far each draw is from the value, and the distance that 5% of them exceed."""
+    """Return each draw's distance from the value, and the distance that 5 % of them exceed."""
     far = np.abs(sample.draws - sample.value)
     return far, float(compute_quantile(far, 1 - TAIL))
 
 
 def detect_difference(pairs: Pairs) -> float | None:
-    """Return the true difference that one comparison of two of these finds with 80 % power; their median.
+    """Return the difference that a comparison of two of these detects with 80 % power; the median over pairs.
 
-    A difference of half an interval's width is found half of the time; 80% takes another 0.84 standard errors.
-    None for fewer than two samples, and where they never differ: a handful of images, all answered alike, can tell
-    nothing.
+    A difference of half an interval's width is detected with 50 % power; 80 % takes another 0.84 standard errors. None
+    for fewer than two samples, and where values never differ.
     """
     halves, normal = pairs.halves[pairs.upper], NormalDist().inv_cdf
     if not halves.any():
@@ -128,7 +127,7 @@ def detect_difference(pairs: Pairs) -> float | None:
 
 
 class ControlComparison(NamedTuple):
-    """A row beside the controls: it beats every control if it is better than each."""
+    """A row compared with the controls; it beats every control if it is better than each."""
 
     against: Mapping[str, Comparison]  # by control
 
@@ -139,7 +138,7 @@ class ControlComparison(NamedTuple):
 
     @property
     def nearest(self) -> str:
-        """Return the control that the row is hardest to tell above; one that is better than the row comes first."""
+        """Return the control that is hardest to beat; a control that is better than the row comes first."""
 
         def hardness(control: str) -> tuple[bool, float, float]:
             found = self.against[control]
@@ -160,5 +159,5 @@ class ControlComparison(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the verdict in a few signs: `yes`, or the control that the row is not shown to beat."""
+        """Return the verdict as text: `yes`, or the control that the row is not shown to beat."""
         return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"

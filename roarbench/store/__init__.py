@@ -1,1 +1,1 @@
-"""The two places where state rests: rankings on disk, results in a database."""
+"""Persistent state: rankings and networks on disk, results in a database."""

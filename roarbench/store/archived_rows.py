@@ -1,6 +1,6 @@
-"""Rows that were taken off the boards. Nothing here imports torch.
+"""Archived rows, removed from the boards. Nothing here imports torch.
 
-They are kept whole, in a table of their own, with who took them off, when and why; so the same runs may be done again.
+A table of their own keeps them whole, with user, time and reason; the same runs may be done again.
 """
 
 import getpass
@@ -30,7 +30,7 @@ _VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said
 
 @dataclass(frozen=True)
 class Forgotten:
-    """A row that was taken off the boards; one row."""
+    """An archived row."""
 
     run: Run  # what had been done or tried
     kind: str  # `result` or `failure`
@@ -41,25 +41,25 @@ class Forgotten:
 
 
 class ForgottenCounts(NamedTuple):
-    """Rows that were taken off."""
+    """Numbers of archived rows."""
 
     results: int
     failures: int
 
 
 def list_estimator_keys(database: Database, estimator: str) -> list[str]:
-    """Return the keys of all results and failures of an estimator and of its twins."""
+    """Return the keys of all results and failures of an estimator and its twins."""
     return sorted(key for key, name in _estimators(database, estimator).items() if _row(name) == estimator)
 
 
 def list_submission_ids(database: Database, beginning: str) -> list[str]:
-    """Return the ids of submissions with results or failures that begin like this; twins belong to theirs."""
+    """Return the ids of submissions with results or failures that begin with this text, without twins."""
     found = set(_estimators(database, beginning).values())
     return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
 
 
 def _estimators(database: Database, beginning: str) -> dict[str, str]:
-    """Return estimators by key, of results that begin like this and of failures whose record has this text."""
+    """Return estimators by key, of results that begin with this text and of failures whose record contains it."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
     with database.read() as connection:
@@ -74,7 +74,7 @@ def _row(name: str) -> str:
 
 
 def find_keys(database: Database, beginning: str) -> list[str]:
-    """Return the keys of results, failures and forgotten rows that begin like this."""
+    """Return the keys of results, failures and archived rows that begin with this text."""
     with database.read() as connection:
         there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
         keys = [select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)) for table in there]
@@ -82,7 +82,7 @@ def find_keys(database: Database, beginning: str) -> list[str]:
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
-    """Take the results and failures of these runs off the boards, unless somebody is doing one of them right now."""
+    """Archive the results and failures of these runs, unless a process is doing one of them."""
     why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
@@ -101,7 +101,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
 
 
 def read_forgotten(database: Database, keys: Collection[str]) -> list[Forgotten]:
-    """Return what was taken off of these runs, oldest first; nothing in a store older than the table."""
+    """Return the archived rows of these runs, oldest first; empty in a store older than the table."""
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []

@@ -1,4 +1,4 @@
-"""Recorded checksums of explained and shared networks and rankings: all machines of one database use the same files.
+"""Recorded checksums of networks and rankings: all machines of one database use the same files.
 
 Nothing here imports torch.
 """
@@ -18,7 +18,7 @@ from roarbench.store.workspace import Workspace
 
 
 class Artifact(NamedTuple):
-    """Reference, ranking, or network that scores many runs, of a store's folder."""
+    """An explained network, ranking or shared scoring network in a store's folder."""
 
     key: str  # hash of the record of what it is, 32 hex digits
     what: str  # how messages call it
@@ -28,7 +28,7 @@ class Artifact(NamedTuple):
 
 
 class RecordedChecksum(NamedTuple):
-    """Word of a result on what it rests on."""
+    """A checksum that a result records of an input."""
 
     run: str  # key of the result
     what: str  # how messages call what it rests on
@@ -38,29 +38,29 @@ class RecordedChecksum(NamedTuple):
 
 @dataclass(frozen=True)
 class Checksums:
-    """Artifacts that the results of a database rest on, held against one store's folder."""
+    """Inputs of a database's results, compared with one store's folder."""
 
     database: Database
     workspace: Workspace
 
     def check(self, found: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
-        """Note what the folder has and the database does not know yet, unless its own results say otherwise.
+        """Record the folder's files that the database does not know yet, unless results contradict them.
 
-        What the folder lacks is to be made there, which is noted, too: no other folder may make it while any command is
-        at work on the database. It is refused where several machines may share the database and another folder has it:
-        most likely the folder is the wrong one.
+        Files that the folder lacks are reserved for it: no other folder may make them while a command works on the
+        database. This is refused where several machines may share the database and another folder has them, as the
+        folder is then probably the wrong one.
 
         Raises:
-            StoreError: The folder has something else, or lacks it, or another is to make it, or none of the results
-                that say on what they rest is one of the folder's; nothing is noted.
+            StoreError: The folder has other files, lacks them, another folder is to make them, or no result that
+                records its inputs matches the folder; nothing is recorded.
         """
         self._note(found, made_here=False, noted=noted)
 
     def note(self, found: Collection[Artifact]) -> None:
-        """Note what was just made in the folder; it takes the place of what was lost there, if no result rests on that.
+        """Record files just made in the folder; they replace lost ones if no result depends on those.
 
         Raises:
-            StoreError: Results rest on something else, or another folder has something else; nothing is noted.
+            StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
         """
         self._note(found, made_here=True)
 
@@ -93,7 +93,7 @@ class Checksums:
             self.database.change(work)
 
     def _compare(self, row: Any, here: Artifact, own: bool) -> None:
-        """Raise where the folder's and the database's are not the same."""
+        """Raise where the folder's and the database's checksums differ."""
         if not row.checksum:
             raise StoreError(
                 f"{self.database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
@@ -106,7 +106,7 @@ class Checksums:
         self._refuse(seen if here.checksum else f"lacks the {here.what}, which was made in {row.place}")
 
     def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
-        """Raise where no result says that it rests on what the folder has, but others on something else."""
+        """Raise where results record other inputs and none records the folder's."""
         imported = find_present(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
@@ -122,7 +122,7 @@ class Checksums:
 
 
 def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, made_here: bool) -> bool:
-    """Return whether a folder may note what it has in place of what is noted."""
+    """Return whether a folder may replace the recorded checksum with its own."""
     if not row.checksum:  # a folder's to make: its command may have leased nothing yet, or have ended
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
     made = made_here and each.checksum not in ("", row.checksum)
@@ -130,7 +130,7 @@ def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, mad
 
 
 def _rests_on(connection: Connection, row: Any, made: Artifact) -> bool:
-    """Return whether a result rests on what was made before; imported ones rest on another store's folder."""
+    """Return whether a result depends on the earlier file; imported results depend on another store's folder."""
     rankings = made.rankings or ("" if made.named else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []
     used = and_(results.c.record.contains(made.named), *on_rankings, results.c.key.not_in(select(imports.c.key)))

@@ -1,8 +1,8 @@
-"""A database of results, SQLite or PostgreSQL: its transactions, which wait for a server, its troubles in one line.
+"""A database of results, SQLite or PostgreSQL: transactions, waiting for a server, one-line errors.
 
-Writing transactions of a store come one after the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by an advisory
-lock. What such a transaction reads therefore still holds when it writes. What many processes do all the time (leases,
-results, failures) goes by `change` instead, which on PostgreSQL locks no more than the rows that it touches.
+Writing transactions of a store are serial: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by an advisory lock, so what
+such a transaction has read still holds when it writes. Frequent operations (leases, results, failures) use `change`,
+which on PostgreSQL locks only the rows that it touches.
 """
 
 import os
@@ -48,13 +48,13 @@ _ADVICE = {  # a piece of the database's own message -> what to do; the first th
 class Database:
     """A database at the newest schema.
 
-    Its methods raise StoreError where the database refuses for a reason that lies outside of the code, or stays away,
-    those that read also where a row is damaged; and those that write raise RunError where its file is no longer there.
+    Methods raise StoreError where the database refuses or stays away, reading methods also for a damaged row; writing
+    methods raise RunError where the file is gone.
 
     Attributes:
-        where: How messages call it; never holds a password.
-        patience: Seconds for which a server that is gone is waited for.
-        tell: Told in a line when the server is gone, and when it is back.
+        where: Its name in messages; never contains a password.
+        patience: Seconds to wait for a server that is gone.
+        tell: Receives a message when the server is gone, and when it is back.
     """
 
     def __init__(self, engine: Engine, where: str) -> None:
@@ -68,15 +68,15 @@ class Database:
         self._changer = engine.execution_options(manner="changing")
 
     def change(self, work: Callable[[Connection], T]) -> T:
-        """Do some work in a writing transaction that others may overlap; on SQLite they come one after the other.
+        """Do some work in a writing transaction that may overlap others; serial on SQLite.
 
-        While the server is gone the work is tried again; so it has to come out the same if it was done already.
+        While the server is gone the work is repeated, so it must be idempotent.
         """
         with self._kept():
             return self._as_soon_as_possible(lambda: self._work(self._changer, work))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
-        """Do some work that only reads, and try it again while the server is gone."""
+        """Do some reading work, repeated while the server is gone."""
         with self._sound():
             if held := self._held_connection:
                 with explain_errors(self.where):
@@ -85,7 +85,7 @@ class Database:
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
-        """Open a transaction, as soon as the server is there."""
+        """Open a transaction as soon as the server answers."""
         with explain_errors(self.where), ExitStack() as stack:
             yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
 
@@ -94,7 +94,7 @@ class Database:
             return work(connection)
 
     def _as_soon_as_possible(self, call: Callable[[], T]) -> T:
-        """Call a function, and again for as long as the server is gone."""
+        """Call a function, and repeat it while the server is gone."""
         begun, told = time.monotonic(), False
         while True:
             try:
@@ -115,13 +115,13 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open a transaction that no other writing transaction of the store overlaps."""
+        """Open a writing transaction that excludes others."""
         with self._kept(), self._begun(self._engine) as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads, and never makes a writer wait."""
+        """Open a reading transaction, which never blocks a writer."""
         held = self._held_connection
         with (
             self._sound(),
@@ -132,7 +132,9 @@ class Database:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Answer all that this thread asks within by one connection: to open one takes longer than most answers."""
+        """Use one connection for all queries of this thread within the block; opening one takes longer than most
+        queries.
+        """
         with self._begun(self._reader) as connection:
             self._held.connection = connection
             try:
@@ -152,11 +154,11 @@ class Database:
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
     def watch(self) -> None:
-        """Note which SQLite file is open: one that is removed meanwhile is written on, where nobody finds it."""
+        """Record which SQLite file is open: a removed file would still be written, unseen."""
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
-        """Refuse to go on, by a RunError, without the file that was opened, once its content is saved beside it."""
+        """Save the content beside the file and raise RunError if the opened file is gone."""
         if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
@@ -186,7 +188,7 @@ class Database:
 
 
 def _file_of(path: str) -> tuple[int, int]:
-    """Return what tells a file from others that had its name; zeros where there is none."""
+    """Return the identity of a file, which differs from earlier files of its name; zeros where there is none."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -195,7 +197,7 @@ def _file_of(path: str) -> tuple[int, int]:
 
 
 def is_unreachable(error: StoreError) -> bool:
-    """Return whether an error of a database is one of those that pass: no connection, or a transaction cut short."""
+    """Return whether a database error is temporary: no connection, or an interrupted transaction."""
     cause = error.__cause__
     if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):
         return False
@@ -206,22 +208,22 @@ def is_unreachable(error: StoreError) -> bool:
 def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """Return the rows whose key is among these, in few statements however many there are."""
+    """Yield the rows with one of these keys, in few statements."""
     for chunk in split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
 def find_present(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
-    """Return those of the keys that have a row in a table."""
+    """Return the keys that have a row in a table."""
     return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
 
 
 def insert_new(
     connection: Connection, table: Table, rows: Sequence[dict[str, Any]], same: Mapping[str, Any] = MappingProxyType({})
 ) -> set[str]:
-    """Add rows whose key is not in a table yet, in their order; return the keys of those.
+    """Insert rows whose key is new, in order; return these keys.
 
-    They have all columns but those that are the same in every row, which may be expressions.
+    `same` holds the columns that are equal in every row; they may be expressions.
     """
     if not rows:
         return set()
@@ -232,13 +234,13 @@ def insert_new(
 
 
 def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> None:
-    """Remove the rows of a table that have one of these keys."""
+    """Delete the rows of a table with one of these keys."""
     for chunk in split_keys(keys):
         connection.execute(delete(table).where(table.c.key.in_(chunk)))
 
 
 def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
-    """Divide the keys, each once, into lists that fit into one statement."""
+    """Divide distinct keys into lists that fit into one statement."""
     rest = iter(sorted(set(keys)))
     while chunk := list(islice(rest, _CHUNK)):
         yield chunk
@@ -246,7 +248,7 @@ def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def explain_errors(where: str) -> Iterator[None]:
-    """Tell the database's trouble in one line."""
+    """Turn the database's errors into one line."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:

@@ -1,6 +1,6 @@
-"""Where images came from: which source gave which fingerprint. Nothing here imports torch.
+"""Sources of images by fingerprint. Nothing here imports torch.
 
-Results name their images by a fingerprint. A note says that a suite's own source gave it, or which folder did.
+Results name their images by fingerprint. A note says whether the suite's own source or a named folder gave them.
 """
 
 import json
@@ -21,7 +21,7 @@ LOCAL = "local"  # kind of images from a folder that the caller named
 
 @dataclass(frozen=True)
 class ImageNote(Keyed):
-    """Note that a source gave these images; one row."""
+    """A note that a source gave these images."""
 
     data: str  # fingerprint of the decoded images and labels
     dataset: str
@@ -32,7 +32,7 @@ class ImageNote(Keyed):
 
 
 def read_image_notes(database: Database) -> list[ImageNote]:
-    """Return all notes of a store, oldest first; none of one that is older than they are."""
+    """Return all notes of a store, oldest first; empty for an older store."""
     columns = [images.c[each.name] for each in fields(ImageNote)]
     with database.read() as connection:
         if not inspect(connection).has_table(images.name):
@@ -42,7 +42,7 @@ def read_image_notes(database: Database) -> list[ImageNote]:
 
 
 def note_images(database: Database, new: Iterable[ImageNote]) -> None:
-    """Keep notes; one that is kept already stays as it is."""
+    """Store notes; existing ones stay."""
     with database.write() as connection:
         put_notes(connection, new)
 
@@ -53,7 +53,7 @@ def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
 
 
 def check_note(note: ImageNote) -> ImageNote:
-    """Return a note from outside; ValueError where its values are not of their kinds, or its folder no plain name."""
+    """Check an external note; ValueError where a value has another type, or its folder is no plain name."""
     check_record(note)
     if "/" in note.folder:
         raise ValueError(f"folder is {note.folder}, expected its last part")
@@ -61,7 +61,7 @@ def check_note(note: ImageNote) -> ImageNote:
 
 
 def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
-    """Say where a data set's images in a folder came from, whole or small; those decoded last are last."""
+    """Return the sources of a data set's decoded images in a folder, the latest last."""
     found = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
@@ -77,5 +77,5 @@ def _make_note(manifest: Mapping[str, Any]) -> ImageNote:
 
 
 def hash_source(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies."""
+    """Hash a data set's record and a folder's files by name, size and time, wherever the folder is."""
     return hash_value({"record": about, "files": source["files"]})

@@ -1,12 +1,11 @@
-"""Leases: who does which step, so that processes that share a store never do one twice.
+"""Leases: which process does which step, so that processes of one store never do a step twice.
 
-A lease is a row that its owner takes before a step and that goes with the step's result. The lease of a dead owner is
-free: on the same host one asks the kernel whether the process lives, from elsewhere one listens for its heartbeat. An
-owner that was silent for too long may live all the same: every lease has a number of its own, and a result is written
-only in a transaction that still finds that number.
+A lease is a row that its owner inserts before a step and that disappears with the step's result. The lease of a dead
+owner is free: the kernel answers for processes of this host, heartbeats for others. A silent owner may still live, so
+every lease has a number, and a result is written only in a transaction that finds this number.
 
-Leases are taken row by row: whoever comes second waits for the first one's transaction, a matter of milliseconds, and
-nobody for anybody who takes other rows. Rows are taken in the order of their keys, so that no two wait for each other.
+Leases are taken row by row in the order of keys: a second process waits for the first one's transaction, milliseconds,
+and no two processes wait for each other.
 """
 
 import os
@@ -40,12 +39,12 @@ class Owner:
 
     @classmethod
     def here(cls) -> "Owner":
-        """Make a new owner: this process."""
+        """Make an owner for this process."""
         return cls(uuid4().hex, _host(), os.getpid(), _start_time(os.getpid()) or "")
 
 
 class Lease(NamedTuple):
-    """A step that is under way."""
+    """A step in progress."""
 
     key: str  # of the run, or of a part of another step
     owner: Owner  # who does it
@@ -55,7 +54,7 @@ class Lease(NamedTuple):
 
 
 class LeaseRequest(NamedTuple):
-    """Step that somebody would like to do."""
+    """A step that a process wants to do."""
 
     keys: tuple[str, ...]  # all that has to be leased for it, together or not at all
     what: str = ""  # name of the step; empty for a run
@@ -63,7 +62,7 @@ class LeaseRequest(NamedTuple):
 
 
 class LeaseReply(NamedTuple):
-    """Reply to one who would like to do some steps."""
+    """The answer to lease requests."""
 
     granted: Mapping[LeaseRequest, int]  # those that now are the owner's to do, each with the number of its lease
     done: set[str]  # keys of runs that have a result
@@ -72,7 +71,7 @@ class LeaseReply(NamedTuple):
 
 
 def _host() -> str:
-    """Return the host: process numbers mean the same only within one boot of one kernel and one process namespace."""
+    """Return the host: process ids are comparable only within one boot and one process namespace."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # no Linux: `_start_time` knows nothing either, so that heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -81,7 +80,7 @@ def _host() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Read when a process started, in ticks since boot; empty if it has ended, None if it cannot be seen."""
+    """Return a process's start in ticks since boot; empty if it has ended, None if it cannot be seen."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -101,10 +100,10 @@ def _exists(pid: int) -> bool:
 
 
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
-    """Return whether an owner still works, by its last heartbeat and the same clock's present.
+    """Return whether an owner works, by its last heartbeat and the present of the same clock.
 
-    The kernel may hide other users' processes (`hidepid`, proc(5)). It then still tells that a process has this number,
-    but not since when: that may be a later one, so that the heartbeat has to tell.
+    The kernel may hide other users' processes (`hidepid`, proc(5)). It then shows that the id exists but not since
+    when, so the heartbeat decides.
     """
     if owner.start and owner.host == _host():
         start = _start_time(owner.pid)
@@ -116,7 +115,7 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
 
 
 def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
-    """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
+    """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
     keys = {key for wish in wanted for key in wish.keys}
     done = find_present(connection, results, keys)
     why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
@@ -145,32 +144,32 @@ def _row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
 
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
-    """Take the lease of a dead owner; False if it is no longer that one."""
+    """Take the lease of a dead owner; False if it has changed."""
     now = read_database_clock(connection)
     dead = update(leases).where(leases.c.key == key, leases.c.number == number)
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
 
 
 def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
-    """Say that an owner still works; return the numbers of its leases by key."""
+    """Record an owner's heartbeat; return the numbers of its leases by key."""
     mine = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
     return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
 def drop_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
-    """Give up the leases on these keys: those of `owner`, or of anybody."""
+    """Give up the leases on these keys: of one owner, or of all."""
     for chunk in split_keys(keys):
         mine = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
 
 
 def release_lease(connection: Connection, key: str, number: int) -> bool:
-    """Give up the lease of this number; False if it is no longer there."""
+    """Give up the lease of this number; False if it is gone."""
     return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
 
 
 def read_leases(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first; none in a store older than the table."""
+    """Return the leases of living owners, oldest first; empty in a store older than the table."""
     if not inspect(connection).has_table(leases.name):
         return []
     statement = select(leases, *_clocks(connection)).order_by(leases.c.since, leases.c.key)
@@ -180,14 +179,14 @@ def read_leases(connection: Connection) -> list[Lease]:
 
 
 def read_kernel_id(owner: Owner) -> str:
-    """Return what tells machines, and restarts of one, apart, whatever container a process is in."""
+    """Return an identity of the machine's boot, whatever container a process is in."""
     return owner.host.split()[1] if " " in owner.host else owner.host
 
 
 def _find_living(rows: Iterable[Any]) -> set[str]:
-    """Return the ids of the owners that still work; each is asked for once.
+    """Return the ids of the lease owners that are still running, each checked once.
 
-    While the database was away nobody could be heard, so that nobody counts as silent for that time.
+    Time during which the database was unreachable does not count towards an owner's timeout.
     """
     owners = {row.owner: row for row in rows}
     return {owner for owner, row in owners.items() if is_alive(_owner(row), max(row.beat, row.up), row.now)}
@@ -198,7 +197,7 @@ def _owner(row: Any) -> Owner:
 
 
 def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return the present, and since when the database has been there, as columns."""
+    """Return the present, and since when the database has been up, as columns."""
     up: ColumnElement[Any] = leases.c.beat  # SQLite is there whenever its file is
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
@@ -206,7 +205,7 @@ def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[A
 
 
 def read_database_clock(connection: Connection) -> ColumnElement[Any]:
-    """Return the present by the database's clock: hosts need not agree on theirs."""
+    """Return the present by the database's clock, as hosts' clocks may differ."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
     return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)

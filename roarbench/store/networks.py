@@ -30,21 +30,21 @@ from roarbench.plan.runs import ReferenceSpec
 
 
 class Predictions(NamedTuple):
-    """Predictions of the reference for the untouched images of a split."""
+    """Predictions of the explained network on the untouched images of a split."""
 
     targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); what is explained
     probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
 class StoredNetwork:
-    """A network in a folder of its own, there or not; it can be deleted and made again.
+    """A network's folder, existing or not; it can be deleted and made again.
 
-    Damaged files and a folder that cannot be written raise StoreError.
+    Damaged files and a read-only folder raise StoreError.
 
     Args:
         root: The folder of all networks of its kind.
-        key: Of what fixes it.
-        name: Of its own folder; the key if empty.
+        key: Hash of its identity.
+        name: Name of its folder; the key if empty.
     """
 
     what = "network"  # how messages call it
@@ -54,18 +54,15 @@ class StoredNetwork:
         self._root, self._key = root, key
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep two processes from training the same network, on whichever machines."""
+        """Lock the network, so that no two processes on any machines train it."""
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has(self) -> bool:
-        """Return whether its weights are there, whole."""
+        """Return whether its weights are complete."""
         return self.folder.is_dir()
 
     def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
-        """Write the weights, their checksum and what is noted about them, under the lock: they are whole or not there.
-
-        About them there are JSON values.
-        """
+        """Write the weights atomically under the lock, with their checksum and a note of JSON values."""
         partial = self.folder.with_name(f".{self.folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
@@ -91,11 +88,11 @@ class StoredNetwork:
         return loaded
 
     def checksum(self) -> str:
-        """Return the checksum of its weights; empty where they are missing, or were saved before this was noted."""
+        """Return the checksum of its weights; empty where they are missing or have none."""
         return str(self._noted().get("weights", ""))
 
     def _noted(self) -> dict[str, Any]:
-        """Return what was noted about the weights; nothing where they are missing."""
+        """Return the note on the weights; empty where they are missing."""
         with self._readable():
             return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
 
@@ -109,7 +106,7 @@ class StoredNetwork:
 
 
 class StoredReference(StoredNetwork):
-    """An explained network, with what it predicts for the untouched images."""
+    """An explained network, with its predictions on untouched images."""
 
     what = "reference"
 
@@ -118,21 +115,21 @@ class StoredReference(StoredNetwork):
         self._reference = reference
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Save it, with the seconds of the training, and what images are normalised with if not as the data set's."""
+        """Save its weights, the seconds of its training, and a normalisation other than the data set's."""
         about = {"reference": make_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def norm(self) -> Normalisation | None:
-        """Return what images are normalised with for it; None for the data set's own, and while it is missing."""
+        """Return the normalisation of its images; None for the data set's, and while it is missing."""
         noted = self._noted().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
     def predicted(self, split: Split) -> bool:
-        """Return whether its predictions on the untouched images of a split are stored."""
+        """Return whether its predictions on a split are stored."""
         return (self.folder / f"{split}.npz").exists()
 
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
-        """Write what it says of the untouched images of a split; to be called under the lock, after its weights."""
+        """Write its predictions on a split, under the lock, after its weights."""
         path = self.folder / f"{split}.npz"
         with convert_write_errors(path):
             write_whole(
@@ -149,7 +146,7 @@ class StoredReference(StoredNetwork):
 
 
 def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
-    """Return the SHA-256 of names, types, shapes and values, 64 hex digits: no two machines train the same weights."""
+    """Return the SHA-256 of names, types, shapes and values, 64 hex digits."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -158,14 +155,14 @@ def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 class CheckpointFile:
-    """The file of one training. Two processes that do the same run by mistake do not disturb each other.
+    """The checkpoint file of one training; two processes with the same run do not disturb each other.
 
     Args:
-        path: Where it lies; its folder is made when something is written.
-        rankings: Checksum of the rankings that are trained on; a training on others is not continued.
+        path: The file; its folder is created with it.
+        rankings: Checksum of the rankings that are trained on; a training on others is not resumed.
 
     Attributes:
-        note: A line on what `load` found damaged and dropped; empty if nothing.
+        note: A message on a damaged checkpoint that `load` dropped; empty without one.
     """
 
     def __init__(self, path: Path, rankings: str = "") -> None:
@@ -173,9 +170,9 @@ class CheckpointFile:
         self.note = ""
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was saved last, on the CPU; None if nothing was, or of a training on other rankings.
+        """Return the last saved state, on the CPU; None if there is none, or it is of other rankings.
 
-        A damaged file is dropped, so that the training starts anew.
+        A damaged file is dropped, and the training starts anew.
 
         Raises:
             StoreError: The file cannot be opened, or a damaged one cannot be removed.
@@ -196,7 +193,7 @@ class CheckpointFile:
         return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
-        """Keep this in its place; killed in between, the one before is still there."""
+        """Save a state atomically: if killed, the previous one remains."""
         buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
         torch.save({**state, "rankings": self._rankings}, buffer)
         with convert_write_errors(self._path):
@@ -206,14 +203,14 @@ class CheckpointFile:
                 write_whole(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
-        """Remove it: the training is over and its outcome stored; what killed writers left goes, too."""
+        """Remove the checkpoint of a finished training, with files that killed writers left."""
         self._path.unlink(missing_ok=True)
         for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
             partial.unlink(missing_ok=True)
 
 
 def _state(content: bytes) -> dict[str, Any]:
-    """Read what a checkpoint holds; any exception if it is damaged, in a single bit even."""
+    """Read a checkpoint; raises any exception if it is damaged, even in a single bit."""
     with ZipFile(io.BytesIO(content)) as parts:  # torch reads numbers without looking at their checksums
         if broken := parts.testzip():
             raise ValueError(f"{broken} is damaged")

@@ -1,4 +1,4 @@
-"""What computed a result: the code, the libraries and the machine. Nothing here imports torch."""
+"""Provenance of a result: code, libraries and machine. Nothing here imports torch."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origin of a result."""
+    """Code, libraries and machine of a result."""
 
     code_version: str  # of roarbench, with the commit where it runs from a checkout
     versions: dict[str, str]  # of Python and of the installed libraries that can change a result
@@ -26,9 +26,9 @@ class Provenance:
 
     @property
     def known(self) -> dict[str, str]:
-        """Return versions and hardware by name, where known, in letters that nothing takes for markup.
+        """Return known versions and hardware by name, in letters without markup.
 
-        Rows without a precision are from before workers were asked: all of them say `cpu`, whatever the device was.
+        Rows without a precision are older than its recording: all say `cpu`, whatever the device was.
         """
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         if "precision" not in values:
@@ -37,7 +37,7 @@ class Provenance:
 
     @property
     def computed_with(self) -> dict[str, str]:
-        """Return what changes a result by rounding alone, where known, under the names people use."""
+        """Return the known settings that change a result by rounding alone, under the names people use."""
         known = self.known
         return {word: known[name] for name, word in _WORDS.items() if name in known}
 
@@ -48,7 +48,7 @@ _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cud
 def read_provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """Return what computes here and now: `cpu` or the accelerator's name, and versions of its own libraries."""
+    """Return the provenance of this process: `cpu` or the accelerator's name, and versions of its libraries."""
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": count_cores()}
@@ -59,13 +59,13 @@ def read_provenance(
 
 @cache
 def read_code_version() -> str:
-    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
+    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a changed checkout."""
     return " ".join(part for part in (read_package_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
 @cache  # its reading takes milliseconds, and every run notes it
 def read_package_version(name: str) -> str:
-    """Return the version of an installed package; empty where it has none."""
+    """Return the version of an installed package; empty where it is missing."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -73,7 +73,7 @@ def read_package_version(name: str) -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Return the short hash of the commit that this file belongs to; empty where it is no part of a checkout."""
+    """Return the short hash of this file's commit; empty outside of a checkout."""
     try:
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # an environment may lie in another's checkout
         dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
@@ -98,5 +98,5 @@ def _cpu() -> str:
 
 
 def count_cores() -> int:
-    """Count the cores that this process may use; a container may have fewer than the machine."""
+    """Count the cores that this process may use, which a container may limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

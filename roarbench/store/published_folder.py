@@ -39,7 +39,7 @@ _INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # at most
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a folder of results."""
+    """A file in a folder of results."""
 
     path: str  # `SUITE/VERSION/NAME.parquet`
     sha256: str  # of the file
@@ -48,17 +48,17 @@ class PublishedFile:
 
     @property
     def suite(self) -> str:
-        """Return the suite and version that its rows are of, `NAME@VERSION`."""
+        """Return the suite and version of its rows, `NAME@VERSION`."""
         return "@".join(self.path.split("/")[:2])
 
 
 def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
-    """Return the results of a folder with an `index.json`, all of them checked.
+    """Check a folder with an `index.json`, and return its results.
 
-    No row of the folder as it was published `before` may be missing or have other answers now.
+    No row of the earlier folder `before` may be missing or differ.
 
     Raises:
-        StoreError: Something of the folder is not what it says; one line with the file and what was expected.
+        StoreError: A check fails; one line with the file and the expectation.
     """
     found = {file: _check_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
@@ -78,10 +78,10 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
 
 
 def read_index(folder: Path) -> tuple[PublishedFile, ...]:
-    """Return what a folder says it has, if that and nothing else is there.
+    """Read the index of a folder that has exactly the listed files.
 
     Raises:
-        StoreError: The index cannot be read, a name leads elsewhere, or files and index do not agree.
+        StoreError: The index cannot be read, a name leads outside, or files and index disagree.
     """
     files = _entries(folder / INDEX)
     names = [file.path for file in files]
@@ -100,7 +100,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
 
 
 def read_plain(path: Path) -> Any:
-    """Return the JSON of an index; ValueError for a link or a file too large for one, OSError without any."""
+    """Read the JSON of an index; ValueError for a link or an oversized file, OSError if missing."""
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
     return json.loads(path.read_text("utf-8"))
@@ -120,7 +120,7 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
 
 
 def add_file(folder: Path, path: str, rows: int, about: str) -> None:
-    """Add a file, which lies in the folder already, to its index."""
+    """Add a file of the folder to its index."""
     index = folder / INDEX
     files = [
         *(_entries(index) if index.exists() else ()),
@@ -153,7 +153,7 @@ def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
 
 
 def _why_not(result: RunResult, suite: SuiteSpec) -> str:
-    """Return why a row is none of a suite's; empty where it is one."""
+    """Explain why a row does not belong to a suite; empty if it does."""
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
@@ -170,7 +170,7 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
 
 @cache
 def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
-    """Return what the runs of a suite are, whichever estimators it names."""
+    """Return the settings of a suite's runs, without estimators."""
     return frozenset(map(_settings, (*expand_points(suite), *list_reference_points(suite))))
 
 
@@ -191,12 +191,12 @@ def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunR
 
 @contextmanager
 def fetch_files(source: str) -> Iterator[list[Path]]:
-    """Give the files of results at a place, and remove what was downloaded for it.
+    """Yield the files of results at a place, and remove downloads afterwards.
 
-    It is a file of `export`, a folder of published results, which is checked, or an address of either's file.
+    The place is a file of `export`, a folder of published results (which is checked), or an address of either's file.
 
     Raises:
-        StoreError: It cannot be reached or read, or does not pass its checks.
+        StoreError: It cannot be reached or read, or fails its checks.
     """
     if source.startswith(("https://", "http://")):
         with TemporaryDirectory() as folder:

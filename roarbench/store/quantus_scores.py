@@ -1,6 +1,6 @@
-"""Scores that another library gives to importance maps: in a table of their own, apart from all results.
+"""Scores of importance maps by another library (Quantus), in a table of their own.
 
-Like a result, a score is written once and never changed; a new definition of a metric is a new key.
+A score is written once and never changed; a new definition of a metric gets a new key.
 """
 
 from collections.abc import Collection, Iterable
@@ -31,7 +31,7 @@ class ScoreSpec(Keyed):
 
 @dataclass(frozen=True)
 class Score:
-    """One number; one row."""
+    """A score."""
 
     spec: ScoreSpec  # what it is of
     estimator: str  # id of the estimator
@@ -42,13 +42,13 @@ class Score:
 
 
 def put_scores(database: Database, new: Iterable[Score]) -> None:
-    """Store scores in one transaction; one that is stored already keeps its row."""
+    """Store scores in one transaction; existing ones stay."""
     with database.write() as connection:
         insert_new(connection, scores, [_row(score) for score in new])
 
 
 def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
-    """Return the scores that there are of these keys."""
+    """Return the stored scores of these keys."""
     columns = select(scores.c.key, scores.c.value)
     with database.read() as connection:
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}

@@ -34,9 +34,9 @@ _AT_ONCE = 512  # images that are compared at once
 
 @dataclass(frozen=True)
 class RankingSpec(Keyed):
-    """Identity of rankings: all that fixes them.
+    """Identity of rankings: everything that determines them.
 
-    A field added after a release gets a default and is left out of folders and files while it has that default.
+    A field added after a release has a default, and is left out of folders and files while it has that default.
     """
 
     data: str  # fingerprint of the decoded data set
@@ -51,17 +51,17 @@ class RankingSpec(Keyed):
 
     @property
     def estimator_record(self) -> Estimator:
-        """Return what ranks the features."""
+        """Return the estimator that ranks the features."""
         return find_estimator(self.name)
 
     @property
     def layout(self) -> Layout:
-        """Return what the bit-planes hold."""
+        """Return the layout of the bit-planes."""
         return Layout(self.shape, self.unit, self.levels)
 
 
 def describe_spec(spec: RankingSpec) -> dict[str, Any]:
-    """Return the spec and the rule for ties as JSON has them."""
+    """Return the spec and the rule for ties as JSON values."""
     identity: dict[str, Any] = json.loads(json.dumps(make_record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
@@ -76,10 +76,15 @@ def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
 def make_ranking_spec(
     suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
 ) -> RankingSpec:
-    """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
+    """Return the identity of an estimator's ranking, for all suites that can share it.
 
-    `data` is the fingerprint of the images, `shape` that of one. The suite's estimators need not hold this one;
-    `number` says which of its references is explained.
+    Args:
+        suite: It need not contain the estimator.
+        data: Fingerprint of the images.
+        shape: Shape of an image.
+        estimator: The estimator that ranks.
+        unit: The unit of a feature.
+        number: Which explained network.
     """
     return RankingSpec(
         data=data,
@@ -97,7 +102,7 @@ def make_ranking_spec(
 
 
 class ExplainedBatches(NamedTuple):
-    """Consecutive images with how they were explained."""
+    """Consecutive images that were explained alike."""
 
     images: int
     at_once: int  # in batches of how many; 0 where it was not noted
@@ -106,7 +111,7 @@ class ExplainedBatches(NamedTuple):
 
 
 class MapProvenance(NamedTuple):
-    """Record of how the maps behind some stored bit-planes were computed."""
+    """How the maps behind stored bit-planes were computed."""
 
     seconds: float  # processor time spent on them
     weights: str = ""  # checksum of the explained model's weights; empty for controls
@@ -126,7 +131,7 @@ def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches
 
 
 def drop_first_images(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
-    """Leave out the first so many images."""
+    """Drop the first images."""
     for part in parts:
         gone = min(first, part.images)
         first -= gone
@@ -135,12 +140,12 @@ def drop_first_images(first: int, parts: Iterable[ExplainedBatches]) -> Iterator
 
 
 def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
-    """Return whether one of the ranges holds all of `start` … `stop - 1`."""
+    """Return whether one of the ranges contains `start` … `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
 
 
 class RankedRange(NamedTuple):
-    """The bit-planes of the images `start` … `stop - 1`."""
+    """Bit-planes of the images `start` … `stop - 1`."""
 
     start: int
     stop: int
@@ -148,7 +153,7 @@ class RankedRange(NamedTuple):
 
 
 def list_parts(folder: Path, split: Split) -> list[RankedRange]:
-    """List what there is of a split, by the first image; of those that begin together the longest first."""
+    """List the parts of a split by first image, the longest first among equals."""
     found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
@@ -157,9 +162,9 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
 
 
 def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
-    """Choose parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
+    """Choose parts that cover the images 0 … count - 1, in order, each with its first image to use.
 
-    Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.
+    Parts may overlap where commands divided the images differently; an image's planes do not depend on the division.
     """
     chain, done = [], 0
     for part in list_parts(folder, split):
@@ -172,7 +177,7 @@ def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRan
 
 
 def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
+    """Refuse maps from devices of different kinds, whose rounding no single machine could reproduce."""
     kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
@@ -182,7 +187,7 @@ def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the checksum of the explained model that all parts are of; empty where one does not say."""
+    """Return the checksum of the explained network of all parts; empty where one does not record it."""
     checksums = {about.get("weights", "") for about in told}
     if len(checksums - {""}) > 1:
         raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
@@ -190,7 +195,7 @@ def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str
 
 
 def suggest_remedy(path: Path) -> str:
-    """Return what to do about a folder or file that is damaged, or not what it should be."""
+    """Return advice on a damaged or unexpected folder or file."""
     return f"delete {path} and run again"
 
 
@@ -202,7 +207,7 @@ class PlanesFile(NamedTuple):
 
 
 def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
-    """Write bit-planes, uint8 (n, planes, width), and what they are, JSON values, as the file's metadata."""
+    """Write bit-planes, uint8 (n, planes, width), with their description, JSON values, as metadata."""
     import pyarrow as pa
 
     count, *row = planes.shape
@@ -216,7 +221,7 @@ def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]
 
 
 def read_planes(path: Path) -> PlanesFile:
-    """Open bit-planes where they lie, by their header alone; StoreError where there are none, or they are damaged."""
+    """Map bit-planes of a file by its header; StoreError where there are none, or they are damaged."""
     import pyarrow as pa  # takes .2 s, and a table needs no ranking
 
     try:
@@ -231,35 +236,35 @@ def read_planes(path: Path) -> PlanesFile:
 
 
 def hash_contents(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the hash of the contents of these files, as a manifest has them."""
+    """Hash the contents of these files, as listed in a manifest."""
     return hash_value({split: file["sha256"] for split, file in files.items()})
 
 
 def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return `Rankings.kept` from what a manifest says of its files."""
+    """Return `Rankings.kept` from a manifest's files."""
     if not files or not all("kept" in file for file in files.values()):
         return None
     return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
 
 
 def compute_tie_share(files: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return the mean share of a map's features that tie, from what a manifest says of its files; None if nothing."""
+    """Return the mean share of tied features per map from a manifest's files; None if not recorded."""
     if not files or not all("ties" in file for file in files.values()):
         return None
     return float(sum(file["ties"] for file in files.values()) / sum(file["images"] for file in files.values()))
 
 
 def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of the rankings that a manifest describes: of their contents, or that of their siblings.
+    """Return the checksum of a manifest's rankings, or that of their duplicates.
 
-    A manifest notes under `same_as` the checksum of rankings that were there before, for other splits or levels, and
-    that remove the same features: results on either rest on the same ranking.
+    Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
+    features; results on either depend on the same ranking.
     """
     return manifest.get("same_as") or hash_contents(manifest["files"])
 
 
 def read_manifest_checksum(manifest: Path) -> str:
-    """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
+    """Return the checksum of a manifest's rankings; empty where it cannot be read."""
     try:
         return read_rankings_checksum(json.loads(manifest.read_text()))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
@@ -267,7 +272,7 @@ def read_manifest_checksum(manifest: Path) -> str:
 
 
 def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
-    """Return the manifest of a folder of finished rankings.
+    """Read the manifest of finished rankings.
 
     Raises:
         StoreError: There is none, it is of a newer version, or it does not describe the files of these splits.
@@ -288,7 +293,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
 
 
 def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the specs of finished rankings beside a folder that differ from its own in splits and levels alone."""
+    """Yield the finished rankings beside a folder that differ only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: no sibling
             found = json.loads(manifest.read_text())
@@ -305,7 +310,7 @@ def are_same_rankings(
     others: Mapping[Split, NDArray[np.uint8]],
     other_layout: Layout,
 ) -> bool:
-    """Return whether two rankings of the same images remove the same features, as far as both can be read."""
+    """Return whether two rankings of the same images remove the same features at the levels that both have."""
     levels = {*layout.levels} & {*other_layout.levels}
     for split in planes.keys() & others.keys():
         own, their = planes[split], others[split]

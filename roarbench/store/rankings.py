@@ -89,17 +89,17 @@ class Rankings:
 
 @dataclass(frozen=True)
 class RankingsStore:
-    """All rankings under one folder. Cheap to make and to send to a worker: it holds nothing but the path."""
+    """All rankings under one folder; it holds only the path, so sending it to a worker is cheap."""
 
     root: Path  # the folder; made when something is written
 
     def folder(self, spec: RankingSpec) -> Path:
-        """Return where these rankings lie, finished or not."""
+        """Return the folder of these rankings, finished or not."""
         name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     def finished(self, checksum: str) -> list[Path]:
-        """Return the folders of finished rankings of this checksum."""
+        """Return the folders of finished rankings with this checksum."""
         return [
             path.parent
             for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
@@ -107,11 +107,11 @@ class RankingsStore:
         ]
 
     def kept_shares(self) -> dict[str, float]:
-        """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
+        """Return `Rankings.kept` by checksum, for finished rankings that record it."""
         return self._shares(read_prediction_stability)
 
     def tied_shares(self) -> dict[str, float]:
-        """Return by checksum the mean share of a map's features that tie, of those finished rankings that say it."""
+        """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
         return self._shares(compute_tie_share)
 
     def _shares(self, share_of: Callable[[Mapping[str, Mapping[str, Any]]], float | None]) -> dict[str, float]:
@@ -125,9 +125,9 @@ class RankingsStore:
 
     @contextmanager
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
-        """Keep other processes from ranking the same images by the same group of estimators at the same time.
+        """Lock images for one group of estimators against other processes.
 
-        The batches' first images ascend, so that no two processes wait for each other.
+        The first images of the batches are sorted, so no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
@@ -140,16 +140,16 @@ class RankingsStore:
         return (self.folder(spec) / MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether the images `start` … `stop - 1` are done by now, however they were divided; lists folders."""
+        """Return whether the images `start` … `stop - 1` are done, however they were divided; lists folders."""
         refresh_folders(*self._folders(spec))
         return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether these rankings are finished, or have just this part; looks at two names and lists nothing."""
+        """Return whether these rankings are finished or have exactly this part; checks two names without listing."""
         return self._part(spec, split, start, stop).exists() or self.has(spec)
 
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
-        """Return the ranges of images of which there are parts, ascending; ranges that meet are one."""
+        """Return the ranges of images with parts, ascending and merged."""
         done: list[range] = []
         for part in list_parts(self.folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
@@ -167,9 +167,8 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         provenance: MapProvenance,
     ) -> None:
-        """Keep the bit-planes, uint8 (stop - start, planes, width), of the images `start` … `stop - 1`.
-
-        A part that is there already is replaced.
+        """Store the bit-planes, uint8 (stop - start, planes, width), of the images `start` … `stop - 1`; replaces such
+        a part.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -189,20 +188,20 @@ class RankingsStore:
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Refuse to add to parts that another kind of device has begun, as one of them says; `seal` reads them all."""
+        """Refuse to add to parts of another kind of device, by one part's record; `seal` checks them all."""
         parts = self.folder(spec) / "parts"
         begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
-        """Join the parts into the finished files, with so many images of each split; done already is done.
+        """Join the parts into finished files with these numbers of images; nothing if done.
 
-        Needs room for the parts three times while it joins them. Whatever moment it is killed at, the parts are still
-        there and sealing again writes the same bytes.
+        Joining needs the disk space of the parts three times. If killed, the parts remain, and sealing again writes the
+        same bytes.
 
         Raises:
-            StoreError: Images are missing, a part is broken, parts are of different explained models or were explained
-                by devices of different kinds, or the folder cannot be written.
+            StoreError: Images are missing, a part is broken, parts are of different explained networks or kinds of
+                devices, or the folder cannot be written.
         """
         folder = self.folder(spec)
         parts = folder / "parts"
@@ -223,10 +222,10 @@ class RankingsStore:
             shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
-        """Open finished rankings; reads no more of them than sizes and headers.
+        """Open finished rankings by their sizes and headers.
 
         Raises:
-            StoreError: They are not there, not finished, not these, or damaged.
+            StoreError: They are missing, unfinished, others, or damaged.
         """
         folder = self.folder(spec)
         manifest = read_manifest(folder, spec.splits)
@@ -243,19 +242,19 @@ class RankingsStore:
         )
 
     def checksums(self, spec: RankingSpec) -> set[str]:
-        """Return the checksums of all finished rankings of this estimator, whatever splits and levels they have."""
+        """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
         found = (spec, *find_sibling_rankings(self.folder(spec), spec))
         return {read_manifest_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
-        """Refuse rankings whose files are not those sealed, with StoreError; `whole` as in `refuse_altered`."""
+        """Refuse rankings whose files differ from the sealed ones, with StoreError; `whole` as in `refuse_altered`."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
             refuse_altered(path, file["sha256"], what, suggest_remedy(found.folder), whole)
 
     def _same_as(self, spec: RankingSpec, weights: str) -> str:
-        """Return the checksum of finished siblings that remove the same as these joined files; empty without any."""
+        """Return the checksum of finished duplicates that remove the same features; empty without any."""
         planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_sibling_rankings(self.folder(spec), spec):
             with suppress(StoreError):  # damaged: the siblings' own matter
@@ -265,7 +264,7 @@ class RankingsStore:
         return ""
 
     def _folders(self, spec: RankingSpec) -> tuple[Path, ...]:
-        """Return the folders that lead to the parts of a ranking, from the root on."""
+        """Return the folders that lead to the parts of a ranking, from the root."""
         folder = self.folder(spec)
         return (*reversed(folder.parents[:3]), folder, folder / "parts")
 
@@ -273,7 +272,7 @@ class RankingsStore:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
     def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
-        """Write the file of one split from its parts; returns what the manifest says about it."""
+        """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
         about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []

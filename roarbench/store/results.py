@@ -53,16 +53,16 @@ class Failures:
         self._database = database
 
     def add(self, run: Run, reason: str, number: int | None = None) -> None:
-        """Note that a run failed, see `add_all`."""
+        """Record that a run failed, see `add_all`."""
         self.add_all([run], reason, number)
 
     def add_all(self, runs: Sequence[Run], reason: str, number: int | None = None) -> None:
-        """Note that runs failed, so that they are not tried until somebody asks for it; their leases are given up.
+        """Record that runs failed, to be retried only on request, and give up their leases of this number, if any.
 
-        Their history stays when they succeed later. They were tried under the leases of this number, or under none.
+        Their history stays when they succeed later.
 
         Raises:
-            LostLease: One of these leases is no longer there; nothing is written.
+            LostLease: One of these leases is gone; nothing is written.
         """
         why = fit_on_one_line(reason, REASON_LENGTH)
         same = {"reason": why, "code_version": read_code_version()}
@@ -78,7 +78,7 @@ class Failures:
         self._database.change(work)
 
     def stop(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
-        """Release a step that is no run and failed; it is not tried until somebody asks for it."""
+        """Release a failed step without runs; it is retried only on request."""
 
         def work(connection: Connection) -> None:
             _stop(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
@@ -87,7 +87,7 @@ class Failures:
         self._database.change(work)
 
     def stopped(self, keys: Collection[str]) -> dict[str, str]:
-        """Return why, for those of these runs or steps that failed and are not tried until somebody asks for it."""
+        """Return the reasons of those runs or steps that failed and wait for a request."""
 
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a store of an older version, which is only read
@@ -98,7 +98,7 @@ class Failures:
         return self._database.ask(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Make failed runs due again, and all failed steps before runs on these images; return those runs' keys."""
+        """Queue failed runs again, and all failed steps before runs on these images; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
             due = find_present(connection, stopped, keys)
@@ -111,7 +111,7 @@ class Failures:
         return self._database.change(work)
 
     def cut_off(self, key: str, reason: str) -> int:
-        """Note that a machine cut a step off; how often that happened to it, by whichever process."""
+        """Record that a machine cut a step off; return how often this has happened."""
         row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
@@ -121,7 +121,7 @@ class Failures:
         return self._database.change(work)
 
     def history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """Return failures of these keys, oldest first; a run that succeeded later is still among them."""
+        """Return the failures of these keys, oldest first, also of runs that succeeded later."""
         found: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
@@ -130,7 +130,7 @@ class Failures:
         return found
 
     def data_of(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return fingerprints of the data that runs failed on, each with the images per split, oldest first."""
+        """Return fingerprints of the data of failed runs, with images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]
@@ -139,7 +139,7 @@ class Failures:
 
 
 def clear_failures(connection: Connection, keys: Collection[str]) -> None:
-    """Forget that these runs or steps failed or were cut off; a run's history stays."""
+    """Clear failures and interruptions of these runs or steps; a run's history stays."""
     for table in (stopped, tries):
         delete_rows(connection, table, keys)
 
@@ -151,15 +151,15 @@ def _stop(connection: Connection, keys: Collection[str], what: str, data: str, r
 
 
 def find_default_url(store: Path) -> str:
-    """Return where the results of a store folder lie if no other database is named."""
+    """Return the default database of a store folder."""
     return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
 
 class ResultsStore:
-    """The rows of one database; made by `open`. Every method raises StoreError where the database refuses.
+    """The rows of one database, made by `open`. Every method raises StoreError where the database refuses.
 
     Attributes:
-        database: For what else is kept with results: entries, imports, reproductions, scores, notes on images.
+        database: For data beside results: submissions, imports, reproductions, scores, notes on images.
     """
 
     def __init__(self, database: Database) -> None:
@@ -172,15 +172,15 @@ class ResultsStore:
 
     @property
     def failures(self) -> Failures:
-        """Return what failed, and what is not tried again until somebody asks for it."""
+        """Return the failures, and the runs that are not retried until a user asks for it."""
         return Failures(self.database)
 
     def close(self) -> None:
-        """Close all connections; whatever is asked next opens one."""
+        """Close all connections; the next query opens one."""
         self.database.close()
 
     def refuse_other_machines(self) -> None:
-        """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on."""
+        """Refuse an SQLite file in use by another machine, as its locks are unreliable over a network."""
         if self.database.is_file:
             here = read_kernel_id(Owner.here())
             for lease in self.running():
@@ -190,12 +190,12 @@ class ResultsStore:
                     raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
 
     def be_patient(self, tell: Callable[[str], object]) -> None:
-        """Wait for a server that is gone from now on, and tell of it in a line."""
+        """Wait from now on for a server that is gone, with a message."""
         self.database.patience, self.database.tell = OUTAGE, tell
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Do what should be done before this process ends, or do without where the database refuses or is gone."""
+        """Run the block quickly before this process ends, or skip it where the database refuses or is gone."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -214,19 +214,19 @@ class ResultsStore:
             self.close()
 
     def add(self, result: RunResult, number: int | None = None) -> bool:
-        """Store one result and give up the lease on its run, that of this number; False if the run is stored already.
+        """Store one result and give up its run's lease of this number; False if the run is stored already.
 
         Raises:
-            LostLease: That lease is no longer there; nothing is written.
+            LostLease: The lease is gone; nothing is written.
         """
         return bool(self.add_all([result], number))
 
     def add_all(
         self, new: Iterable[RunResult], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
-        """Store results in one transaction and give up the leases on their runs; the keys that were not stored before.
+        """Store results in one transaction and give up their leases; return the keys that are new.
 
-        A run that is stored already keeps its row. Remarks are noted with them; for `number` see `add`.
+        A stored run keeps its row. Notes are stored with them; for `number` see `add`.
         """
         rows = {row["key"]: row for row in map(make_row, new)}
         ordered = [rows[key] for key in sorted(rows)]
@@ -246,11 +246,11 @@ class ResultsStore:
         return self.database.change(work) if rows else set()
 
     def done(self, keys: Collection[str]) -> set[str]:
-        """Return those of the keys that have a result."""
+        """Return the keys that have a result."""
         return self.database.ask(lambda connection: find_present(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
-        """Return the keys of results that begin like this."""
+        """Return the keys of results that begin with this text."""
         wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
         with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
@@ -261,18 +261,17 @@ class ResultsStore:
         return self.database.ask(lambda connection: any(select_matching(connection, first, results.c.key, keys)))
 
     def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, RunResult]:
-        """Return the results that there are of these keys; runs that are known by key are not read again."""
+        """Return the results of these keys; runs in `known` are not parsed again."""
         with self.database.read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, known) for row in rows}
 
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
-        """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
+        """Return the versions of results on a data set and network, oldest first, with their seeds.
 
-        Where references are scored under each other's maps it is the number of the one that is explained, as it is the
-        seed where each is scored alone. Each is the fingerprint of the images, the images per split if the data set was
-        made small, and the given weights that are explained; these are empty where none were given or nothing depends
-        on them.
+        A version is the fingerprint of the images, the images per split of a reduced data set, and the given weights
+        that are explained; the latter two may be empty. Where networks are scored under each other's maps, the
+        explained network's number takes the place of the seed.
         """
         said = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*said).order_by(results.c.created, results.c.key)
@@ -287,18 +286,18 @@ class ResultsStore:
         return found
 
     def places(self) -> set[tuple[str, str]]:
-        """Return the data sets and networks that there are results on, together."""
+        """Return the pairs of data set and network with results."""
         wanted = select(results.c.dataset, results.c.model).distinct()
         return self.database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
 
     def stamp(self, dataset: str, model: str) -> str:
-        """Return a stamp that changes with every result on a data set and network, and when rows are vouched for."""
+        """Return a stamp that changes with every result on a data set and network, and with their provenance."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         return self._values([wanted, *map(_growth, _VOUCHED)])
 
     def state(self) -> str:
-        """Return a stamp that changes with every result and failure, and when anyone vouches for rows."""
+        """Return a stamp that changes with every result, failure and change of provenance."""
         return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
 
     def _values(self, statements: Iterable[Select[int, Any]]) -> str:
@@ -307,15 +306,15 @@ class ResultsStore:
         return " ".join(str(value) for row in rows for value in row)
 
     def claim(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
-        """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
+        """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
         return self.database.change(lambda connection: claim_leases(connection, wanted, owner, most))
 
     def beat(self, owner: Owner) -> dict[str, int]:
-        """Say that an owner still works, for all its leases at once; return their numbers by key."""
+        """Record an owner's heartbeat for all its leases; return their numbers by key."""
         return self.database.change(lambda connection: renew_leases(connection, owner))
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
-        """Give up an owner's leases on these runs or steps, which are over."""
+        """Give up an owner's leases on finished runs or steps."""
         self.database.change(lambda connection: drop_leases(connection, keys, owner))
 
     def leave(self, owner: Owner) -> None:
@@ -323,10 +322,10 @@ class ResultsStore:
         self.database.change(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
 
     def running(self) -> list[Lease]:
-        """Return what living owners have leased, oldest first."""
+        """Return the leases of living owners, oldest first."""
         return self.database.ask(read_leases)
 
 
 def _growth(table: Table) -> Select[int, Any]:
-    """Count the rows of a table and say when the last one was added; none is ever changed."""
+    """Select the number of rows of a table, and when the last was added; rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

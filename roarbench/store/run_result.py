@@ -1,4 +1,4 @@
-"""One result or failure, as a record and as a row of the store; its answers are one bit per test image."""
+"""Results and failures, as records and as rows of the store; correctness is one bit per test image."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from roarbench.store.provenance import Provenance
 
 @dataclass(frozen=True)
 class RunResult:
-    """The outcome of one run; one row."""
+    """The outcome of one run."""
 
     run: Run  # what was done
     correct: int  # test images answered correctly
@@ -52,7 +52,7 @@ class RunResult:
 
     @property
     def answers(self) -> NDArray[np.bool_]:
-        """Return which test images were answered correctly, bool (total,)."""
+        """Return the correctness on each test image, bool (total,)."""
         return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).view(np.bool_)
 
     @property
@@ -85,11 +85,9 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
 
 
 def read_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
-    """Return the run of a row of `results` or `failures`; ValueError if its record is not the one that was stored.
+    """Return the run that a row of `results` or `failures` belongs to; ValueError if the stored record was altered.
 
-    Args:
-        row: Of the table.
-        known: Runs by key, which then are not read again.
+    `known` maps keys to runs that were parsed before.
     """
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
         raise ValueError(f"the record of {row.key} is not the one that was stored")
@@ -97,7 +95,7 @@ def read_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
 
 
 def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
-    """Return the result of a row of the table `results`, see `read_run`; ValueError if it is damaged."""
+    """Read the result of a row of `results`, see `read_run`; ValueError if it is damaged."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, known)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
@@ -107,7 +105,7 @@ def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Ru
 
 
 def make_row(result: RunResult) -> dict[str, Any]:
-    """Return a result as a row of the table `results`."""
+    """Convert a result to a row of `results`."""
     run = result.run
     return {
         "key": run.key,

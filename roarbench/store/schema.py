@@ -60,17 +60,17 @@ WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT k
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC; SQLite keeps no time zone, so none is stored anywhere."""
+    """A time in UTC; SQLite stores no time zone, so none is stored anywhere."""
 
     impl = DateTime
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: object) -> datetime | None:
-        """Turn a moment with a time zone into one in UTC without."""
+        """Convert a time with a time zone to UTC without one."""
         return value and value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: object) -> datetime | None:
-        """Give a stored moment its time zone back."""
+        """Add the time zone to a stored time."""
         return value and value.replace(tzinfo=UTC)
 
 
@@ -241,10 +241,10 @@ reproductions = Table(  # rows that this store's owner computed again
 
 
 def open_database(url: str, read_only: bool) -> Database:
-    """Open a database by URL; if it is to be written, make it or bring it to the newest schema.
+    """Open a database by URL; for writing, create it or upgrade it to the newest schema.
 
     Raises:
-        StoreError: It is missing, unreadable, read-only, damaged, of a newer version or no results store.
+        StoreError: It is missing, unreadable, read-only, damaged, of a newer version, or not a results store.
     """
     place = _parse(url)
     lite = place.get_backend_name() == "sqlite"
@@ -294,7 +294,7 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 
 def _look(path: Path, read_only: bool) -> None:
-    """Refuse a missing file before SQLite makes it, and another kind of file before SQLite overwrites a short one."""
+    """Refuse a missing file before SQLite creates it, and another kind of file before SQLite overwrites it."""
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -338,7 +338,7 @@ def _begin(connection: Connection) -> None:
 
 
 def _check(database: Database, read_only: bool) -> None:
-    """Refuse what is no store of this version, before anything is written."""
+    """Refuse a database that is not a store of this version, before anything is written."""
     with database.read() as connection:
         version = _version(connection, database.where)
     if version > HEAD:
@@ -366,7 +366,7 @@ def _version(connection: Connection, where: str) -> str:
 
 
 def _upgrade(connection: Connection, version: str) -> None:
-    """Bring an empty database, or a store of an older schema, to the newest."""
+    """Upgrade an empty database or an older store to the newest schema."""
     if "" < version < "0008":
         connection.exec_driver_sql("DROP TABLE claims")  # before leases; nobody works on it now: they are of the dead
     metadata.create_all(connection)
@@ -377,7 +377,7 @@ def _upgrade(connection: Connection, version: str) -> None:
 
 
 def _use_wal(engine: Engine, where: str) -> None:
-    """Let readers and the writer work at the same time; the file remembers it."""
+    """Let readers and the writer work concurrently; the file keeps this setting."""
     deadline = time.monotonic() + PATIENCE
     with explain_errors(where):
         connection = engine.raw_connection()

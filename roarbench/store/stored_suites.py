@@ -27,14 +27,14 @@ _SHOWN = 160  # characters of a file's beginning
 
 
 def keep_suite(database: Database, suite: SuiteSpec) -> None:
-    """Keep a suite from a file, and where its data lie now; what was kept of the same suite before is replaced."""
+    """Store a suite from a file with the location of its data, in place of an earlier copy."""
     with database.write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.called))
         put_suites(connection, [suite])
 
 
 def put_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
-    """Store suites within a transaction; one that is kept already stays as it is."""
+    """Store suites within a transaction; existing ones stay."""
     insert_new(connection, suites, [_row(suite) for suite in new])
 
 
@@ -48,7 +48,7 @@ def _row(suite: SuiteSpec) -> dict[str, str]:
 
 
 def read_suites(database: Database) -> list[SuiteSpec]:
-    """Return the suites from files that a store has, oldest first, without those that only a newer version can read."""
+    """Return the stored suites from files, oldest first, without those of newer versions."""
     found = []
     with database.read() as connection:
         if not inspect(connection).has_table(suites.name):
@@ -69,7 +69,7 @@ def _make_paths_absolute(suite: SuiteSpec, folder: str) -> SuiteSpec:
 
 
 def list_suites(database: Database) -> list[SuiteSpec]:
-    """Return all versions of the named suites, then the suites from files that a store has."""
+    """Return all versions of the named suites, then the stored suites from files."""
     return [*VERSIONS.values(), *read_suites(database)]
 
 

@@ -25,7 +25,7 @@ from roarbench.submissions.file import Submission, Warned, check_source
 
 
 class Origin(StrEnum):
-    """Party that vouches for a row."""
+    """The party responsible for a row."""
 
     VERIFIED = "verified"  # computed by this store's owner, a submission in the sandbox
     TRUSTED = "trusted"  # a submission that was run without the sandbox
@@ -33,7 +33,7 @@ class Origin(StrEnum):
 
 
 class ReproductionOutcome(StrEnum):
-    """Comparison of a run that was done again with its row."""
+    """Outcome of a repeated run compared with its row."""
 
     EQUAL = "equal"
     WITHIN = "within the interval"
@@ -41,13 +41,13 @@ class ReproductionOutcome(StrEnum):
 
 
 def keep_entry(database: Database, submission: Submission) -> None:
-    """Keep a submission's file for ever; StoreError where another has its id: equal names, hashes that begin alike."""
+    """Store a submission's file; StoreError where another file has its id."""
     with database.write() as connection:
         put_entry(connection, submission)
 
 
 def put_entry(connection: Connection, submission: Submission) -> None:
-    """Store an entry within a transaction."""
+    """Store a submission within a transaction."""
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
     if known is None:
         row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
@@ -57,7 +57,7 @@ def put_entry(connection: Connection, submission: Submission) -> None:
 
 
 def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """Return what was submitted, by id: all of it, or what is among these ids."""
+    """Return submissions by id: all, or those among these ids."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.read() as connection:
         if ids is None:
@@ -68,16 +68,16 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 
 
 def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """Return the submissions among these estimators, by the estimator's id, which also has parameters and twins."""
+    """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: asked for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = find_entries(database, {asked.file for asked in ids.values()}) if ids else {}
     return {name: found[asked.file].tuned(asked.listed or "") for name, asked in ids.items() if asked.file in found}
 
 
 def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids run on a data set and network that no suite names: submissions, parameters, and what is addable.
+    """Return the ids run on a data set and network outside of suites: submissions, parameters and addable estimators.
 
-    Failed ones are among them, those of newer versions of roarbench are not; `~trusted` stands apart.
+    Failed ones are included, those of newer versions are not; `~trusted` is separate.
     """
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
     failed = select(failures.c.record).distinct()
@@ -99,7 +99,7 @@ def _is_entered(name: str) -> bool:
 
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
-    """Return who vouches for each of the stored rows; of several reproductions the last one counts."""
+    """Return the provenance level of each stored row; the last reproduction counts."""
     with database.read() as connection:
         columns = select(results.c.key, results.c.estimator, results.c.rankings)
         stored = select_matching(connection, columns, results.c.key, keys)
@@ -107,7 +107,7 @@ def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]
 
 
 def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
-    """Return who vouches for each of these rows, which are estimators with the checksum of their rankings by key."""
+    """Return the provenance level of each of these rows, given as estimators and ranking checksums by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = find_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
     imported = find_present(connection, imports, rows) | {
@@ -120,7 +120,7 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
 
 
 def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
-    """Return those of these rows that another store computed; what was trained here on imported rankings is none."""
+    """Return the rows that another store computed, without those trained here on imported rankings."""
     with database.read() as connection:
         return find_present(connection, imports, keys)
 
@@ -132,7 +132,7 @@ _DOUBTS = {
 
 
 def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
-    """Say why, for each estimator of which a row is not verified."""
+    """Explain, for each estimator with an unverified row, why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     with database.read() as connection:
         found = _find_origins(connection, rows)
@@ -161,7 +161,7 @@ def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome
 
 
 class Kind(StrEnum):
-    """Name what a remark is on: an entry by its id, rankings by their checksum, or a run by its key."""
+    """The subject of a note: a submission by id, rankings by checksum, or a run by key."""
 
     VALIDATE = "validate"
     KEPT = "kept"
@@ -170,7 +170,7 @@ class Kind(StrEnum):
 
 
 def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
-    """Note what `validate` found of an entry; what it found before is replaced."""
+    """Store the findings of `validate` on a submission, in place of earlier ones."""
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
@@ -178,18 +178,18 @@ def note_findings(database: Database, entry: str, found: Collection[Warned]) -> 
 
 
 def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
-    """Store remarks by kind and subject within a transaction; those that are there already stay as they are."""
+    """Store notes by kind and subject within a transaction; existing ones stay."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return what is noted of these, by subject."""
+    """Return the notes on these subjects."""
     with database.read() as connection:
         return find_annotations(connection, kind, subjects)
 
 
 def find_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the same within a transaction."""
+    """Return the notes on these subjects within a transaction."""
     if not subjects or not inspect(connection).has_table(remarks.name):
         return {}
     keys = {f"{kind} {subject}": subject for subject in subjects}
@@ -197,7 +197,7 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
 
 
 def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
-    """Return in words what `validate` found of the submissions among these, their twins and other forms included."""
+    """Describe the findings of `validate` on the submissions among these, their twins and other forms included."""
     entries = {name: asked.entry for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
@@ -205,7 +205,7 @@ def read_findings(database: Database, estimators: Collection[str]) -> dict[str, 
 
 
 def export_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
-    """Return all remarks for an export, with the shares that the store's folder says."""
+    """Return all notes for an export, with the shares from the store's folder."""
     with database.read() as connection:
         here = inspect(connection).has_table(remarks.name)
         own = select(remarks).where(~remarks.c.key.startswith(f"{Kind.IMPORTED} "))
@@ -214,7 +214,7 @@ def export_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
 
 
 def check_remarks(text: bytes) -> dict[str, Any]:
-    """Return the remarks of an export; ValueError where one is none."""
+    """Read and check the notes of an export; ValueError for an invalid one."""
     found = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
@@ -225,7 +225,7 @@ def check_remarks(text: bytes) -> dict[str, Any]:
 
 
 def _is_sound(kind: str, value: Any) -> bool:
-    """Return whether a value from outside is what remarks of this kind have."""
+    """Return whether an external value is valid for notes of this kind."""
     if kind == Kind.KEPT:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == Kind.MASKS:

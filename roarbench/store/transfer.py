@@ -83,13 +83,13 @@ _ROWS_AT_ONCE = 1_000  # rows that are in memory at once
 
 
 class ExportedFile:
-    """A file that somebody's `export` wrote, by what it says.
+    """A file written by `export`.
 
     Attributes:
-        metadata: What it says of itself, of images and of suites.
+        metadata: Its description of itself, of images and of suites.
 
     Raises:
-        StoreError: It cannot be read, is of another format, or asks for more than an export takes.
+        StoreError: It cannot be read, has another format, or is larger than an export.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ class ExportedFile:
             raise StoreError(f"{self._path} is packed by {min(odd)}, which no export is; export it again")
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows by column names; StoreError where the file is damaged, or unpacks to too much."""
+        """Yield the rows by column names; StoreError where the file is damaged or unpacks to too much."""
         unpacked = 0
         with _report_read_errors(self._path):
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
@@ -130,7 +130,7 @@ class ExportedFile:
                 yield from batch.to_pylist()
 
     def _unpacked(self, name: str, column: pa.DictionaryArray) -> int:
-        """Return how many bytes the values of a column take; those of a submission's file once, as they are kept."""
+        """Return the unpacked bytes of a column; a submission's file counts once."""
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
@@ -336,10 +336,10 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
 
 
 def list_results(store: ResultsStore, path: Path) -> int:
-    """Write a line for every result of a store into a CSV file; the number of lines.
+    """Write a line for every result of a store into a CSV file; return the number of lines.
 
     Raises:
-        CallerError: The file is there already.
+        CallerError: The file exists.
         StoreError: It cannot be written.
     """
 

@@ -1,4 +1,4 @@
-"""Where the files of a store lie."""
+"""The folder structure of a store."""
 
 import hashlib
 import secrets
@@ -11,7 +11,7 @@ from roarbench.files import convert_write_errors, lock_file, write_whole
 
 
 class _Folder:
-    """A folder of a workspace, under this name."""
+    """A folder of a workspace, by name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -22,7 +22,7 @@ class _Folder:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folders of one store: all but the results can be deleted and made again."""
+    """The folders of one store; all but the results can be deleted and made again."""
 
     root: Path
     data = _Folder("data")  # decoded images
@@ -35,7 +35,7 @@ class Workspace:
 
     @property
     def identity(self) -> str:
-        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too."""
+        """Return an identity that distinguishes folders under the same path, 32 hex digits; a copy keeps it."""
         path = self.root / ".identity"
         if not path.exists():
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
@@ -44,7 +44,7 @@ class Workspace:
         return path.read_text()
 
     def keep_submission(self, entry: str, source: bytes) -> None:
-        """Keep a submission's file where every worker finds it; StoreError where another file has its id."""
+        """Store a submission's file for all workers; StoreError where another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
             if self.submission(entry) != source:
@@ -56,7 +56,7 @@ class Workspace:
             write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
-        """Return the file of a submission of this id, whatever parameters and twins follow, if it is that."""
+        """Return the file of a submission by id, checked; parameters and twins are ignored."""
         estimator_id = EstimatorId.read(entry)
         path = self.submissions / f"{estimator_id.file}.py"
         try:

@@ -1,9 +1,9 @@
-"""How images, model and source go into a sandbox and how the map comes out: bytes in sealed memory, never objects.
+"""Exchange data with a sandbox in sealed memory: requests with images, model and source, answers with maps.
 
-A request is the length of a JSON header (8 bytes, little endian), the header with every array's type, shape and place,
-and the arrays' bytes. It is sealed before anybody reads it. An answer has a fixed size, known before: a JSON header
-in its first 64 KiB, then the map's float32 numbers. It is sealed against growing and against further seals before, and
-read, once, when nobody is left who could write; nothing in it is executed or trusted.
+A request is the length of a JSON header (8 bytes, little endian), the header with every array's type, shape and offset,
+and the arrays' bytes. It is sealed before it is read. An answer has a fixed size: a JSON header in its first 64 KiB,
+then float32 maps. It is sealed against growth and further seals, and read once when no writer is left; its content is
+neither executed nor trusted.
 """
 
 import fcntl
@@ -25,7 +25,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Write a request, plain JSON and arrays, to a new sealed memory file; its descriptor, which the caller closes."""
+    """Write a request, plain JSON and arrays, to a new sealed memory file; return its descriptor, which the caller
+    closes.
+    """
     places, offset = {}, 0
     for name, array in arrays.items():
         if array.dtype.name not in _TYPES:
@@ -43,7 +45,7 @@ def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
 
 
 def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
-    """Return what `write_request` wrote; the arrays are copies."""
+    """Read a request; the arrays are copies."""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         start = _PREFIX + int.from_bytes(memory[:_PREFIX], "little")
         header = json.loads(memory[_PREFIX:start])
@@ -57,7 +59,7 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def create_answer(numbers: int) -> int:
-    """Return an empty answer for a map of at most so many float32 numbers; its size is fixed and it takes no seal."""
+    """Create an empty answer for at most this many float32 numbers; its size is fixed and it accepts no seal."""
     descriptor = _nameless("answer")
     os.ftruncate(descriptor, HEADER + 4 * numbers)
     _seal(descriptor, "GROW", "SHRINK", "SEAL")
@@ -65,7 +67,7 @@ def create_answer(numbers: int) -> int:
 
 
 def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> None:
-    """Put numbers into an answer, `offset` numbers from its map's beginning."""
+    """Write numbers into an answer, `offset` numbers from the start of its map."""
     data, place = memoryview(importance.tobytes()), HEADER + 4 * offset
     while data:
         written = os.pwrite(descriptor, data, place)
@@ -73,15 +75,15 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
 
 
 def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
-    """Finish an answer."""
+    """Write the header, which finishes an answer."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)
 
 
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
-    """Return header and all numbers, float32 (numbers,), of an answer whose writers are dead; both are copies.
+    """Read the header and all numbers, float32 (numbers,), of an answer whose writers are dead, as copies.
 
-    The header is empty if none was written, and None if it is no JSON object.
+    The header is empty if none was written, and None if it is not a JSON object.
     """
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         numbers = np.frombuffer(memory[HEADER:], "<f4")
@@ -97,7 +99,7 @@ def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.floa
 
 
 def _nameless(name: str) -> int:
-    """Return a new file in memory; where there is no Linux, and so no sandbox, one on disk without a name."""
+    """Create a file in memory; outside of Linux, where there is no sandbox, an unnamed file on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:

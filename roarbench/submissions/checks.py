@@ -1,4 +1,4 @@
-"""What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
+"""Validate a submission in a few fresh sandboxes."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,13 +53,13 @@ class SuiteCost(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Speed at which a submission makes maps in the sandbox, measured on a small network."""
+    """Seconds of a submission per map in the sandbox, measured on a small network."""
 
     image: float  # seconds of a core for the map of one image
     start: float  # the same for a sandbox before its first image
 
     def of(self, suite: SuiteSpec) -> float:
-        """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
+        """Return core-seconds per map of a suite, with a share of the sandbox's start."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
         begun = count_images_per_sandbox(shape) * suite.references  # by each reference, in one sandbox
@@ -68,7 +68,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True)
 class Accepted:
-    """Facts about a submission that was accepted."""
+    """Facts about an accepted submission."""
 
     submission: Submission
     importance: Tensor  # its map of one image, float (h, w), summed over channels
@@ -79,7 +79,7 @@ class Accepted:
     warnings: tuple[Warned, ...]
 
     def text(self, drawn: bool = False) -> str:
-        """Return the report for a terminal, with the map as a picture where that is asked for."""
+        """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
         how = "one at a time, since it draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
@@ -99,7 +99,7 @@ _WARNINGS = {
 
 
 def _said(entry: Submission) -> str:
-    """Return its parameters as a name has them, and how another value is asked for."""
+    """Describe its parameters, and how to change them."""
     said = ",".join(f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
     return f"({said}); other values, another row: --submission 'FILE({said})'"
 
@@ -107,9 +107,9 @@ def _said(entry: Submission) -> str:
 def validate_submission(
     submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
-    """Check what `read_submission` found to be in order in fresh sandboxes, or raise Refusal with the first reason.
+    """Check a submission from `read_submission` in fresh sandboxes, or raise Refusal with the first reason.
 
-    Maps are priced for the suite. `begin` is told of each of the `STAGES` when it begins.
+    Costs are for the suite. `begin` receives each of the `STAGES` when it begins.
     """
     begin("does the sandbox hold?")
     check_sandbox()
@@ -159,7 +159,7 @@ def _case() -> Part:
 
 
 def _model(seed: int) -> nn.Module:
-    """Build random weights; batch-norm gammas that start at 0 would skip the residual blocks, here all are 1."""
+    """Build random weights with batch-norm gammas of 1; gammas that start at 0 would skip the residual blocks."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -168,7 +168,7 @@ def _model(seed: int) -> nn.Module:
 
 
 def _others(case: Part) -> tuple[Part, Part, Part]:
-    """Return the images with the next class as target, with another model, and many at once."""
+    """Return the images with the next class as target, with another model, and in a larger number."""
     copies = _MANY // _IMAGES
     many = Part(
         case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
@@ -182,13 +182,13 @@ def _bytes(importance: Tensor) -> bytes:
 
 
 def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
-    """Refuse what fresh sandboxes do not repeat, and what depends on its neighbours or on earlier calls.
+    """Refuse maps that fresh sandboxes do not repeat, or that depend on their neighbours or on earlier calls.
 
     Args:
-        once: Maps of the images, the first that were asked for in a sandbox.
+        once: Maps of the images, from the first call in a sandbox.
         fresh: The same from another sandbox.
-        twice: The same, asked for after the turned ones.
-        turned: The same in the other order from batches of another size, the first of a sandbox.
+        twice: The same, after the turned ones.
+        turned: The same in reverse order and in batches of another size, from the first call in a sandbox.
     """
     if _bytes(once) != _bytes(fresh):
         words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
@@ -201,13 +201,13 @@ def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> 
 
 
 def _are_same(one: Tensor, other: Tensor) -> bool:
-    """Return whether all maps are the same but for rounding."""
+    """Return whether all maps are equal up to rounding."""
     a, b = one.double().flatten(1), other.double().flatten(1)
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
 
 
 def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
-    """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
+    """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
     found = []
     if _are_same(first, other_model):
         found.append(Warned.NETWORK)
@@ -219,7 +219,7 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 
 
 def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
-    """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
+    """Count the maps that a submission makes for its row of a suite and the row's twins, which may share them."""
     joined = add_estimators(suite, [row])
     ranked = [each for each in list_shared_inputs(joined, expand_points(joined)).rankings if each.estimator.submitted]
     made = {(find_job_group(each.estimator), each.reference, each.split) for each in ranked}
@@ -227,7 +227,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
 
 
 def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
-    """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
+    """Scale measurements on a small network to a suite's network, by operations and outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     large = count_image_cost(network)
@@ -243,7 +243,7 @@ def find_suite_network(suite: SuiteSpec) -> Network:
 
 
 def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
-    """Draw a map, float (h, w), as text, two rows of it in each line: the more important, the darker."""
+    """Draw a map, float (h, w), as text, two rows per line; darker is more important."""
     h, w = importance.shape
     lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
     small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]

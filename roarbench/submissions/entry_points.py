@@ -1,7 +1,7 @@
-"""What a submission may define: a function by the contract, or what captum or Quantus would call. Runs inside.
+"""Entry points of a submission: a function by the contract, or captum's or Quantus' convention. Runs inside.
 
-Objects by the last two conventions take no generator. Their chance is the global one of torch, NumPy and Python, which
-is seeded by the image's generator before each call.
+Objects by the last two conventions take no generator. They use the global generators of torch, NumPy and Python, seeded
+by the image's generator before each call.
 """
 
 import inspect
@@ -20,18 +20,18 @@ _WANTED = f"def estimate({', '.join(CONTRACT)})"
 
 
 class NoEstimate(Exception):
-    """A module that defines nothing that can be called, or several things."""
+    """A module that defines no entry point, or several."""
 
 
 def estimate_of(module: ModuleType) -> Estimate:
-    """Return what a submission is, as a function by the contract.
+    """Return a submission's entry point as a function by the contract.
 
-    It defines one of `estimate`, by the contract; `estimator`, captum's convention, which is called with the model and
-    returns an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called as
-    `explain_func(model=…, inputs=…, targets=…)` with arrays of NumPy, and returning one.
+    It defines one of `estimate`, by the contract; `estimator`, captum's convention, called with the model and returning
+    an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called as `explain_func(model=…,
+    inputs=…, targets=…)` with NumPy arrays and returning one.
 
     Raises:
-        NoEstimate: It does not, or does it twice, or `estimate` takes other arguments.
+        NoEstimate: There is none, there are two, or `estimate` takes other arguments.
     """
     found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not found:
@@ -52,7 +52,7 @@ def _adapt_contract(estimate: Estimate) -> Estimate:
 
 
 def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
-    """Call what takes the model and returns an object with `attribute(inputs, target=…)`."""
+    """Adapt a callable that takes the model and returns an object with `attribute(inputs, target=…)`."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs = images.detach().clone().requires_grad_()
@@ -62,7 +62,7 @@ def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
 
 
 def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
-    """Call what takes model, inputs and targets by name, as arrays of NumPy, and returns one."""
+    """Adapt a callable that takes model, inputs and targets by name, as NumPy arrays, and returns one."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
@@ -80,9 +80,9 @@ _CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
 
 
 def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
-    """Return what a call gives, its global chance seeded by an image's generator.
+    """Call with the global generators seeded by an image's generator.
 
-    The generator is drawn from where the call drew, and only there: from then on images are explained one at a time.
+    The generator is drawn from only if the call draws; from then on images are explained one at a time.
     """
     twin = torch.Generator()
     twin.set_state(generator.get_state())
@@ -98,7 +98,7 @@ def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
 
 
 def _global_chance() -> tuple[Any, ...]:
-    """Return the state of all global generators."""
+    """Return the states of all global generators."""
     gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
     _, numbers, *position = np.random.get_state()  # noqa: NPY002
     return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()

@@ -1,4 +1,4 @@
-"""The maps of a submission: images in, bytes out, and a verdict that is reached outside, after all is dead."""
+"""Make a submission's maps in a sandbox; the verdict is reached outside, after the sandbox has ended."""
 
 import os
 import signal
@@ -45,17 +45,17 @@ class Network(NamedTuple):
 
 @cache
 def count_image_cost(network: Network) -> NetworkCost:
-    """Return what one image costs."""
+    """Return the cost of one image."""
     return count_network_cost(*network)
 
 
 def count_images_per_call(network: Network) -> int:
-    """Return how many images one call gets: what fits into its memory; always the same for one network."""
+    """Return the images per call, by memory; fixed for a network."""
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
 
 
 class Part(NamedTuple):
-    """Some images and the model that is explained for them."""
+    """Images and the model that is explained for them."""
 
     model: nn.Module  # its weights are sent
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Task that a submission is given."""
+    """A task for a submission."""
 
     source: bytes
     network: Network  # of all models
@@ -74,7 +74,7 @@ class Task(NamedTuple):
 
 
 class SandboxAnswer(NamedTuple):
-    """Answer of a sandbox."""
+    """The answer of a sandbox."""
 
     maps: tuple[Tensor, ...]  # of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault
     fault: Fault | None  # what the submission did wrong
@@ -85,10 +85,10 @@ class SandboxAnswer(NamedTuple):
 
 
 def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
-    """Run a submission in a fresh sandbox; without any if it is trusted: code that the owner of this machine has read.
+    """Run a submission in a fresh sandbox; without any if its code is trusted by the machine's owner.
 
     Raises:
-        SandboxError: The sandbox did not start; the submission is not to blame.
+        SandboxError: The sandbox did not start.
     """
     with ExitStack() as stack:
         request = _request(task, limits)
@@ -106,7 +106,7 @@ def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
 
 
 def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
-    """Start the program that is inside, with the descriptors of request, answer and a pipe, and see it die."""
+    """Run the program inside with the descriptors of request, answer and a pipe, until it ends."""
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
@@ -120,7 +120,7 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
 
 
 def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
-    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
+    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not reveal the image's number."""
     hashes = (hash_value({"submission's generator": number}) for number in ids)
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
@@ -168,7 +168,7 @@ _UNREADABLE = make_fault(SubmissionFault.ANSWER, "wrote something into its answe
 
 
 def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
-    """Return the fault of a submission that went over a limit."""
+    """Return the fault of a submission that exceeded a limit."""
     words = {
         SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor and had not ended; be faster",
         SubmissionFault.CLOCK: f"had not ended after {death.wall:.0f} s by the clock, {death.cpu:.0f} s of processor; "
@@ -186,7 +186,7 @@ def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
 
 
 def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
-    """Return a fault that was found inside; the program there can accuse, it cannot acquit."""
+    """Return a fault reported from inside; that program can accuse, not acquit."""
     if header is None:
         return _UNREADABLE
     kind = header.get("fault")
@@ -198,7 +198,7 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
 
 
 def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
-    """Return the fault of one that ended its process, by its own wish or for lack of something."""
+    """Return the fault of a submission that ended its process, on purpose or for lack of resources."""
     if death.code == 0 and header:
         return None
     how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
@@ -209,7 +209,7 @@ def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault
 
 
 def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
-    """Return the map of each part, if what lies there can be one; none otherwise."""
+    """Yield the map of each part, if the numbers are valid."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
         return
@@ -236,5 +236,5 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
-    """Return how many images of this shape (channels, height, width) one sandbox explains: whole batches."""
+    """Return the images of this shape (channels, height, width) per sandbox, in whole batches."""
     return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

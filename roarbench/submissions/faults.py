@@ -1,4 +1,4 @@
-"""All that can go wrong with a submission, and whose fault it is: two closed lists. Nothing here imports torch."""
+"""The faults of a submission and of the harness, two closed lists. Nothing here imports torch."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +10,7 @@ _TRACE = 4000  # characters kept of a traceback
 
 
 class SubmissionFault(StrEnum):
-    """Faults of the file that was handed in; nothing of roarbench has to change."""
+    """Faults of the submitted file."""
 
     UNREADABLE = "unreadable"  # no such file, a folder, no right to read it
     TOO_LARGE = "too-large"
@@ -38,7 +38,7 @@ class SubmissionFault(StrEnum):
 
 
 class HarnessFault(StrEnum):
-    """Faults of roarbench or of this machine; the submission is not to blame and nothing is held against it."""
+    """Faults of roarbench or of this machine, never held against a submission."""
 
     NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not work here
     LEAK = "leak"  # the sandbox starts and does not hold
@@ -46,7 +46,7 @@ class HarnessFault(StrEnum):
 
 
 class Fault(NamedTuple):
-    """One fault of a submission."""
+    """A fault of a submission."""
 
     kind: SubmissionFault
     words: str  # what was seen, what was expected, what to write; one line of at most 189 characters
@@ -54,6 +54,6 @@ class Fault(NamedTuple):
 
 
 def make_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
-    """Make a fault whose texts are fit for a terminal and a page, whoever wrote them."""
+    """Make a fault whose texts are safe for terminal and page."""
     lines = [make_printable(line) for line in trace[:_TRACE].splitlines()]
     return Fault(kind, fit_on_one_line(words, LINE), "\n".join(lines))

@@ -47,8 +47,8 @@ class Attribute(NamedTuple):
 def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     """Return the parameters of a submission, in the order of the file.
 
-    They are the attributes of the class that the file's estimator is, or is made of, whose value is a number, a text,
-    True or False; none where the estimator is something else than a class of the file.
+    They are attributes of the estimator's class whose value is a number, a text, True or False; empty where the
+    estimator does not come from a class of the file.
     """
     owner = _estimator_class(tree)
     lines = [0]
@@ -64,10 +64,10 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
 
 
 def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
-    """Return the values in a list `samples=50,noise=0.1` that are not the default, in the order of the file.
+    """Parse `samples=50,noise=0.1`; return the values that are not default, in the order of the file.
 
     Raises:
-        CallerError: It does not have these parameters, or not with these values.
+        CallerError: It lacks these parameters or does not accept these values.
     """
     defaults = {name: attribute.default for name, attribute in attributes.items()}
     table = {name: _parameter(default) for name, default in defaults.items()}
@@ -75,7 +75,7 @@ def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: st
 
 
 def write_values(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
-    """Return a file with values where it has the defaults."""
+    """Replace the defaults in a file by values."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
         place = attributes[name]
@@ -84,7 +84,7 @@ def write_values(text: str, attributes: Mapping[str, Attribute], values: Mapping
 
 
 def _estimator_class(tree: ast.Module) -> ast.ClassDef | None:
-    """Return the class of the file that its estimator is, or is made of."""
+    """Return the file's class that its estimator is, or is made of."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     made = {name: node for name, node in _find_assigned(tree.body) if name in NAMES}
     for name in NAMES:
@@ -96,14 +96,14 @@ def _estimator_class(tree: ast.Module) -> ast.ClassDef | None:
 
 
 def _find_called_name(node: ast.expr) -> str:
-    """Return the name of `Mine` in `Mine`, `Mine(…)`, `Mine(…).explain` and `lambda model: Mine(model)`."""
+    """Return `Mine` for `Mine`, `Mine(…)`, `Mine(…).explain` and `lambda model: Mine(model)`."""
     while isinstance(node, ast.Lambda | ast.Call | ast.Attribute):
         node = node.body if isinstance(node, ast.Lambda) else node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Return the names that single assignments give something to, in their order."""
+    """Yield names and values of single assignments, in order."""
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target, value = statement.targets[0], statement.value
@@ -116,7 +116,7 @@ def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _simple(node: ast.expr) -> Value | None:
-    """Return the number, text or truth value that is written out here; None for anything else."""
+    """Return the literal number, text or truth value; None for anything else."""
     signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
     if not isinstance(node.operand if isinstance(node, ast.UnaryOp) and signed else node, ast.Constant):
         return None
@@ -128,7 +128,7 @@ def _simple(node: ast.expr) -> Value | None:
 
 
 def _parameter(default: Value) -> Parameter:
-    """Return what may stand for a default, which says the kind."""
+    """Return the parameter type of a default."""
     about = f"the file has {default!r}"
     match default:
         case bool():
@@ -158,7 +158,7 @@ def _number(text: str, default: float) -> float | None:
 
 
 class Warned(StrEnum):
-    """Name what `validate` finds against the maps of a submission that it accepts."""
+    """A finding of `validate` about an accepted submission."""
 
     NETWORK = "ignores the network"
     CLASS = "ignores the class"
@@ -166,10 +166,10 @@ class Warned(StrEnum):
 
 
 class Refusal(CallerError):
-    """A submission that is not accepted, with its fault.
+    """A rejected submission with its fault.
 
     Attributes:
-        fault: Which, with the traceback if there is one.
+        fault: The fault, with a traceback if any.
     """
 
     def __init__(self, found: Fault) -> None:
@@ -197,32 +197,32 @@ class Submission:
 
     @property
     def file_id(self) -> str:
-        """Return the file's id: its name and the first digits of its hash. A changed file is another entry."""
+        """Return the file's id: its name and the first digits of its hash."""
         return f"{self.name}@{self.sha256[:8]}"
 
     @property
     def id(self) -> str:
-        """Return the entry's id: the file's, and the parameters that are not what the file says."""
+        """Return the submission's id: the file's, with parameters that differ from the file."""
         said = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
         return f"{self.file_id}({said})" if said else self.file_id
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Return its parameters, class attributes of its estimator, with what they are in the file."""
+        """Return its parameters, class attributes of its estimator, with their values in the file."""
         return {name: attribute.default for name, attribute in self._attributes().items()}
 
     @property
     def code(self) -> bytes:
-        """Return what is run: the file with its parameters."""
+        """Return the code to run: the file with its parameters."""
         return (
             write_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
         )
 
     def tuned(self, listed: str) -> "Submission":
-        """Return the same with other parameters: what its id has between parentheses, `samples=50,noise=0.1`.
+        """Return the submission with other parameters, `samples=50,noise=0.1` as in its id.
 
         Raises:
-            CallerError: It does not have these parameters, or not with these values.
+            CallerError: It lacks these parameters or does not accept these values.
         """
         values = parse_parameters(self.name, self._attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
@@ -233,11 +233,11 @@ class Submission:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a file, `FILE` or `FILE(samples=50)`, and check all that can be checked without running it.
+    """Read a file, `FILE` or `FILE(samples=50)`, and check it without running it.
 
     Raises:
         Refusal: It cannot be a submission; the first reason in the order file, size, encoding, syntax, names.
-        CallerError: It does not have these parameters, or not with these values.
+        CallerError: It lacks these parameters or does not accept these values.
     """
     found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
     if not found or path.exists():  # a file may be called like that
@@ -250,18 +250,18 @@ def read_submission(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """Return the submission that these bytes are, or raise the Refusal."""
+    """Check a source and return its submission, or raise Refusal."""
     _check_size(len(source))
     texts = _texts(_literals(_tree_of(_text_of(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
 def write_template(name: str) -> Path:
-    """Write the template into this folder, as a submission of that name.
+    """Write the template into the current folder, as a submission of that name.
 
     Raises:
-        Refusal: It cannot be the name of a submission.
-        CallerError: The file is there already, or cannot be written.
+        Refusal: The name is not valid for a submission.
+        CallerError: The file exists, or cannot be written.
     """
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
@@ -302,7 +302,7 @@ def _text_of(source: bytes) -> str:
 
 
 def parse_source(text: str) -> ast.Module:
-    """Return the tree of a text; threads take turns. Raises what `ast.parse` does."""
+    """Parse a text, one thread at a time; raises as `ast.parse` does."""
     with _PARSING:
         return ast.parse(text)
 
@@ -321,7 +321,7 @@ def _tree_of(text: str) -> ast.Module:
 
 
 def _literals(tree: ast.Module) -> dict[str, object]:
-    """Return the constants that the module gives to names at its top level; anything else is no constant."""
+    """Return the constants assigned at the module's top level."""
     found: dict[str, object] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):

@@ -1,7 +1,7 @@
-"""The program inside the sandbox: builds the model, runs the submission, writes its map into the answer.
+"""The program inside the sandbox: build the model, run the submission, write its maps into the answer.
 
-What it says about the submission is worth as much as the submission is honest, for both share one process. So it only
-ever accuses: it can end with a fault, and whether the map is accepted is decided outside, from the map's bytes.
+Its statements about the submission are not trusted, because both share a process. It can only report faults; the bytes
+of the map are judged outside.
 """
 
 import os
@@ -32,7 +32,7 @@ _FILE = "submission.py"  # what tracebacks call it
 
 
 class _Accusation(Exception):
-    """A fault: its kind, what was seen, and where."""
+    """A fault: its kind, observation and place."""
 
     def __init__(self, kind: str, words: str, trace: str = "") -> None:
         super().__init__(words)
@@ -40,7 +40,7 @@ class _Accusation(Exception):
 
 
 class _ReceivedPart(NamedTuple):
-    """Some images that the request asks about."""
+    """Images of a request."""
 
     model: nn.Module  # the network to explain, in eval mode
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -51,7 +51,7 @@ class _ReceivedPart(NamedTuple):
 
 
 def main(request: int, answer: int, started: int) -> None:
-    """Do what a request asks for; the pipe `started` is told when the submission's code begins."""
+    """Answer a request; the pipe `started` is written when the submission's code begins."""
     about, arrays = channel.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
@@ -75,7 +75,7 @@ def main(request: int, answer: int, started: int) -> None:
 
 
 def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
-    """Return one part of a request: its arrays' names begin with its number."""
+    """Read one part of a request; its arrays' names begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
     images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
@@ -86,7 +86,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
 
 
 def _limit(cpu: float, memory: int, answer: int) -> None:
-    """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
+    """Set the kernel's limits per process; the watchdog outside limits their sum."""
     if (score := Path("/proc/self/oom_score_adj")).exists():  # on Linux
         score.write_text("1000")  # where this machine lacks memory, this is what has to end
     for kind, value in (
@@ -107,7 +107,7 @@ def _short(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(source: bytes) -> Estimate:
-    """Run the file as a module, and find what it is."""
+    """Run the file as a module, and find its entry point."""
     text = source.decode("utf-8-sig")  # as it was read outside, whatever encoding its first lines may name
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
@@ -122,7 +122,7 @@ def _load(source: bytes) -> Estimate:
 
 
 def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
-    """Explain all images of all parts, batch by batch, and write the maps one after the other."""
+    """Explain all images of all parts, batch by batch, and write the maps in sequence."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
@@ -138,10 +138,10 @@ def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dic
 
 
 def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
-    """Return the checked maps of a part, and whether chance was drawn for them.
+    """Yield the checked maps of a part, and whether random numbers were drawn for them.
 
-    An image's generator has a seed of its own. As long as the submission draws nothing from it, images are explained in
-    batches; from the first draw on one at a time, so that no map depends on the other images of its batch.
+    Each image's generator has its own seed. Images are explained in batches until the submission draws from it, then
+    one at a time, so that no map depends on the other images of its batch.
     """
     kept, alone = _State.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
@@ -156,7 +156,7 @@ def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, boo
 
 
 def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
-    """Call the submission once and return its map, checked, and whether it drew from the generator."""
+    """Call the submission once; return its checked map, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()
@@ -216,7 +216,7 @@ class _State(NamedTuple):
 
 @contextmanager
 def _report_faults(kind: str, verb: str) -> Iterator[None]:
-    """Turn whatever the submission raises into a fault."""
+    """Turn exceptions of the submission into faults."""
     try:
         yield
     except BaseException as error:
@@ -233,7 +233,7 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
 
 
 def _describe(error: BaseException) -> str:
-    """Return an exception's name and message, on one line and short."""
+    """Return an exception's name and message in one short line."""
     try:
         words = " ".join(str(error).split())
     except BaseException:  # its __str__ is the submission's code, too

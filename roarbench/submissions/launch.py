@@ -2,7 +2,7 @@
 
 An ordinary user gets a new user namespace. Root gets none: in a container root may not make one, and root of a user
 namespace is still root. Bubblewrap makes the binds as root, which also reaches a Python under a home that only root can
-read, and `setpriv` becomes a user of its own, without capabilities or a way to new ones, before Python starts.
+read, and `setpriv` switches to a user of its own, without capabilities, before Python starts.
 """
 
 import os
@@ -46,7 +46,7 @@ _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--
 
 
 def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
-    """Return the command that runs a script without any sandbox."""
+    """Return the command that runs a script without a sandbox."""
     return [*build_python_command(_PACKAGE.parent, script), *arguments]
 
 
@@ -57,7 +57,7 @@ def build_python_command(root: Path, script: str) -> list[str]:
 
 
 def list_package_folders() -> list[str]:
-    """Return the folders of the installed packages: of a virtual environment, of what it builds on, of the user."""
+    """Return the folders of installed packages: of the virtual environment, its base, and the user."""
     own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     found = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
@@ -75,7 +75,7 @@ def _drop() -> list[str]:
 
 
 def _files(root: bool, gpu: bool) -> list[str]:
-    """Build the tree inside: read-only but for /tmp, which is private and small."""
+    """Build the file tree inside: read-only, except for a small private /tmp."""
     libraries = _standard_library()
     same = [_executable(), *libraries, *_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
@@ -101,7 +101,7 @@ def _gpus() -> list[str]:
 
 
 def _parents(places: list[str]) -> list[str]:
-    """Return the folders above these places that have to be made, outer ones first."""
+    """Return the parent folders to create, outer ones first."""
     found = {str(parent) for place in places for parent in Path(place).parents}
     return sorted(found - {"/", "/tmp", "/proc"})
 
@@ -112,6 +112,6 @@ def _standard_library() -> list[str]:
 
 
 def _libpython() -> list[str]:
-    """Return Python's shared library, where it has one."""
+    """Return Python's shared library, if any."""
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     return [f"{folder}/{name}"] if folder and name and ".so" in name else []

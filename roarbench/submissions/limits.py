@@ -1,4 +1,4 @@
-"""What a submission may use. Nothing here imports torch."""
+"""Limits of submissions. Nothing here imports torch."""
 
 from dataclasses import dataclass
 
@@ -26,6 +26,6 @@ _PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so m
 
 
 def compute_limits(images: int, flops: int) -> Limits:
-    """Return the limits of a sandbox that makes so many maps; `flops` are those of one forward pass of the network."""
+    """Return the limits of a sandbox for this many maps; `flops` are those of one forward pass."""
     cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
     return Limits(cpu=cpu, wall=10 * cpu)

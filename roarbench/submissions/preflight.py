@@ -1,4 +1,4 @@
-"""Decides whether a sandbox holds on this machine, by canaries that it must not reach. Nothing here imports torch."""
+"""Check whether sandboxes isolate on this machine, with canaries. Nothing here imports torch."""
 
 import json
 import os
@@ -25,10 +25,10 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 @cache
 def check_sandbox() -> None:
-    """Start a sandbox with a program that looks for a file, sockets, a process and a variable of this machine.
+    """Run a probe in a sandbox that looks for a file, sockets, a process and a variable of this machine.
 
     Raises:
-        SandboxError: It does not start, or something was found; the message says how to install it.
+        SandboxError: It does not start, or something was found; the message has advice.
     """
     if os.name != "posix" or sys.platform != "linux":
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without it")
@@ -49,7 +49,7 @@ def check_sandbox() -> None:
 
 
 def _send_canary() -> SandboxExit:
-    """Put out what must not be reached, and let a program look for it inside."""
+    """Place canaries, and let a probe look for them inside."""
     from roarbench.submissions.seccomp_filter import open_policy  # imports libseccomp, which may be missing
 
     value = secrets.token_hex(16)
@@ -76,7 +76,7 @@ def _send_canary() -> SandboxExit:
 
 
 def _found(death: SandboxExit) -> list[str]:
-    """Return what the program could reach."""
+    """Return what the probe reached."""
     text = death.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)

@@ -1,7 +1,7 @@
-"""The system calls that no estimator needs, refused by a seccomp filter. Nothing here imports torch.
+"""A seccomp filter that refuses system calls no estimator needs. Nothing here imports torch.
 
-Names and numbers are libseccomp's business. What is left out answers "not permitted"; a program for another processor
-type than this machine's is killed.
+libseccomp provides names and numbers. Refused calls return "not permitted"; a program for another processor type is
+killed.
 """
 
 import errno
@@ -38,7 +38,7 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal tha
 
 @cache
 def build_filter(gpu: bool = False) -> bytes:
-    """Return the filter as the kernel takes it; NVIDIA's driver shares memory without a file, nothing else may."""
+    """Return the filter in the kernel's format; only NVIDIA's driver may share memory without a file."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:
@@ -61,7 +61,7 @@ def build_filter(gpu: bool = False) -> bytes:
 
 @contextmanager
 def open_policy(gpu: bool = False) -> Iterator[int]:
-    """Yield the descriptor of a memory file that holds the filter, to be read from its beginning."""
+    """Yield the descriptor of a memory file with the filter, positioned at its start."""
     descriptor = os.memfd_create("policy")
     try:
         os.write(descriptor, build_filter(gpu))

@@ -30,12 +30,12 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class ControlGroup(NamedTuple):
-    """Group that a sandbox runs in."""
+    """The control group of a sandbox."""
 
     folder: Path
 
     def joining(self) -> list[str]:
-        """Return the beginning of a command, which joins the group before the rest is run."""
+        """Return the start of a command that joins the group before it runs the rest."""
         return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
 
     @property
@@ -45,7 +45,7 @@ class ControlGroup(NamedTuple):
 
     @property
     def overflowed(self) -> bool:
-        """Return whether the kernel killed it for want of memory within its limit."""
+        """Return whether the kernel killed it at its memory limit."""
         return self._number("memory.events", "oom_kill") > 0
 
     def _number(self, file: str, name: str) -> int:
@@ -57,7 +57,7 @@ class ControlGroup(NamedTuple):
 
 @contextmanager
 def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
-    """Yield a new group that ends with the block; None where none can be had."""
+    """Yield a new group that ends with the block; None where unavailable."""
     parent = find_parent_group()
     with _group_in(parent, memory) if parent else nullcontext() as group:
         yield group
@@ -65,7 +65,7 @@ def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
 
 @cache
 def find_parent_group() -> Path | None:
-    """Return the group, of those around this process from the inside out, where another one can be made and joined."""
+    """Return the innermost group around this process in which another can be made and joined."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
@@ -112,7 +112,7 @@ def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
 
 
 class SandboxExit(NamedTuple):
-    """End of a sandbox. None of its processes is alive any more."""
+    """The end of a sandbox; none of its processes is alive."""
 
     started: bool  # the submission's code was reached
     stopped: SubmissionFault | None  # which limit it went over; None if it ended by itself
@@ -124,9 +124,9 @@ class SandboxExit(NamedTuple):
 
 
 def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
-    """Run bubblewrap or Python with an empty environment, and these open files, until it ends or goes over a limit.
+    """Run bubblewrap or Python with an empty environment and these files, until it ends or exceeds a limit.
 
-    A byte comes through the pipe `started` when the submission's own code begins.
+    A byte arrives through the pipe `started` when the submission's code begins.
     """
     begin = time.monotonic()
     with make_control_group(limits.memory) as group:
@@ -186,7 +186,7 @@ class _Watchdog:
         )
 
     def _over(self) -> SubmissionFault | None:
-        """Return which limit was exceeded."""
+        """Return the exceeded limit."""
         self._read()
         self._find_first()
         cpu, memory = _use(self.process.pid)
@@ -210,7 +210,7 @@ class _Watchdog:
         return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
 
     def _scratch_files(self) -> int:
-        """Return how many files the sandbox's /tmp has; 0 where it has none of its own."""
+        """Return the number of files in the sandbox's /tmp; 0 without one of its own."""
         with suppress(OSError):
             inside = Path(f"/proc/{self.first_process}/root/tmp")
             if inside.stat().st_dev != Path("/tmp").stat().st_dev:
@@ -219,7 +219,7 @@ class _Watchdog:
         return 0
 
     def _has_started(self) -> bool:
-        """Return whether the submission's code was reached; what was told once cannot be taken back."""
+        """Return whether the submission's code was reached."""
         self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
         return self.told
 
@@ -237,7 +237,7 @@ class _Watchdog:
                     self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
-        """End every process: the namespace dies with its first process, and that with bubblewrap."""
+        """Kill every process: the namespace dies with its first process, and that with bubblewrap."""
         self._find_first()
         if self.first is not None:
             with suppress(ProcessLookupError):
@@ -250,7 +250,7 @@ class _Watchdog:
 
 
 def _use(process: int) -> tuple[float, int]:
-    """Count processor time and memory of a process and its descendants; the dead by what their parents were told."""
+    """Return processor time and memory of a process and its descendants, ended ones included."""
     cpu, memory = 0.0, 0
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
@@ -262,14 +262,14 @@ def _use(process: int) -> tuple[float, int]:
 
 
 def _share(process: int) -> int:
-    """Return bytes of memory, of what several processes share only this one's part: exact, and slower to find out."""
+    """Return bytes of memory, shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
         return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
     return 0  # it is gone
 
 
 def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
-    """Return the bytes that these lines of a process's file tell together."""
+    """Sum these lines of a process's file, in bytes."""
     lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
 

@@ -1,6 +1,5 @@
-"""The estimators and controls, a file for each family, which declares them in `ESTIMATORS`.
+"""The estimators and controls; each file declares one family in `ESTIMATORS`.
 
-`roarbench.estimators.catalogue` collects them from every file here, so a new file needs no entry anywhere. The list of
-estimators is read at every start, and torch takes a second to import: a file here imports torch, captum and what needs
-them inside its functions.
+`roarbench.estimators.catalogue` collects every file of this folder, so a new file needs no registration. Every start of
+the program reads this folder, and importing torch takes a second, so files import torch and captum inside functions.
 """

@@ -1,4 +1,4 @@
-"""Class activation maps: the channels of a layer, weighted and added up."""
+"""Class activation maps: weighted sums of a layer's channels."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ _CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, an
 
 
 def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
-    """Stretch maps (n, k, a, b) over the images, bilinearly; a map of one value keeps it, without rounding."""
+    """Resize maps (n, k, a, b) to the images bilinearly; a constant map keeps its value exactly."""
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
 
 
 def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
-    """Return the output of the layer that is asked for, (n, k, a, b), and the logits of the classes, (n, 1)."""
+    """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
     channels, logits = network_parts.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
     return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 
 def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the layer's channels, weighted by a function of their gradient (n, k, a, b), added up where above 0."""
+    """Return the positive part of the layer's channels, weighted by a function of their gradient (n, k, a, b) and
+    summed.
+    """
     with torch.enable_grad():
         channels, logits = _channels(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
@@ -53,12 +55,12 @@ def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> T
 
 
 def gradcam(inputs: MapInput) -> Tensor:
-    """Return Grad-CAM (Selvaraju et al. 2017): channels weighted with the mean of their gradient."""
+    """Compute Grad-CAM (Selvaraju et al. 2017): channels weighted by their mean gradient."""
     return _weight_channels(inputs, lambda gradient: gradient.mean((2, 3), keepdim=True))
 
 
 def guided_gradcam(inputs: MapInput) -> Tensor:
-    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed; needs ReLUs."""
+    """Compute guided backprop times Grad-CAM (Selvaraju et al. 2017), signed; needs ReLUs."""
     try:
         fine = compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
     except CallerError as error:
@@ -68,20 +70,20 @@ def guided_gradcam(inputs: MapInput) -> Tensor:
 
 
 def hires_cam(inputs: MapInput) -> Tensor:
-    """Return HiResCAM (Draelos & Carin, arXiv 2011.08891): channels weighted place by place with their gradient."""
+    """Compute HiResCAM (Draelos & Carin, arXiv 2011.08891): channels weighted elementwise by their gradient."""
     return _weight_channels(inputs, lambda gradient: gradient)
 
 
 def layer_cam(inputs: MapInput) -> Tensor:
-    """Return Layer-CAM (Jiang et al. 2021): channels weighted place by place with their gradient above 0."""
+    """Compute Layer-CAM (Jiang et al. 2021): channels weighted elementwise by their positive gradient."""
     return _weight_channels(inputs, lambda gradient: gradient.relu())
 
 
 def score_cam(inputs: MapInput) -> Tensor:
-    """Return Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of what they let through.
+    """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of the image that they mask.
 
-    Each channel is stretched over the image and brought to [0, 1]; it lets the image through over the baseline. The
-    weights are a softmax over the channels. One that is the same everywhere has no shape and no weight.
+    Each channel is resized to the image and scaled to [0, 1]; it blends the image over the baseline. The weights are a
+    softmax over the channels. A constant channel has no weight.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
     channels = _channels(inputs)[0].detach()

@@ -19,9 +19,9 @@ _AROUND = 1 / 32  # of the image's side, two pixels of 64: where they are counte
 
 
 def centre(inputs: MapInput) -> Tensor:
-    """Return a Gaussian around the middle of the image, in (0, 1], the same for all images and channels.
+    """Return a Gaussian around the image centre, in (0, 1], the same for all images and channels.
 
-    Its width, a quarter of the side, has no say: only the distance from the middle ranks.
+    Its width, a quarter of the side, does not affect the ranking.
     """
     h, w = inputs.images.shape[2:]
     down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
@@ -30,41 +30,40 @@ def centre(inputs: MapInput) -> Tensor:
 
 
 def random(inputs: MapInput) -> Tensor:
-    """Return uniform importance, fixed per image."""
+    """Return uniform random importance, fixed per image."""
     return noise.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
 def random_smooth(inputs: MapInput) -> Tensor:
-    """Return a random map after a Gaussian of `width`, a share of the image's side.
+    """Return a random map blurred with a Gaussian of `width`, a fraction of the image's side.
 
-    With the width of the twins' blur it is another draw of `random-blurred`: an estimator can be held against the
-    random map of its own smoothness.
+    With the width of the blurred twins it is another draw of `random-blurred`, so an estimator can be compared with
+    random maps of its own smoothness.
     """
     drawn = noise.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.value("width")))
 
 
 def deviation(inputs: MapInput) -> Tensor:
-    """Return how far each number lies from its baseline."""
+    """Return each value's distance from its baseline."""
     return (inputs.images - inputs.baseline).abs()
 
 
 def colour_deviation(inputs: MapInput) -> Tensor:
-    """Return each number's distance from the training mean, 0, times its distance from the mean of its pixel."""
+    """Return each value's distance from the training mean, 0, times its distance from the mean of its pixel."""
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
 def saturation_deviation(inputs: MapInput) -> Tensor:
-    """Return a pixel's saturation, largest minus smallest number, times the deviation of the blurred image."""
+    """Return a pixel's saturation, maximum minus minimum, times the deviation of the blurred image."""
     images = inputs.images
     return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blur(images, _FINE).abs()
 
 
 def sobel(inputs: MapInput) -> Tensor:
-    """Return the gradient magnitude of the 3x3 Sobel pair on the normalised image, per channel.
+    """Compute the gradient magnitude of the 3x3 Sobel filters on the normalised image, per channel.
 
-    Beyond the border the image is mirrored about its outermost pixels, as in TensorFlow's `sobel_edges`, so the
-    border itself is no edge.
+    The image is mirrored at its border, as in TensorFlow's `sobel_edges`, so the border is no edge.
     """
     across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     pair = torch.stack((across, across.T))[:, None].to(inputs.images)  # (2, 1, 3, 3)
@@ -73,10 +72,10 @@ def sobel(inputs: MapInput) -> Tensor:
 
 
 def sobel_released(inputs: MapInput) -> Tensor:
-    """Return `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
+    """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
 
-    The code that Hooker et al. 2019 released ranks by it: the derivative in one direction, smoothed by 1, 2, 1 across
-    the width and across the channels, whose ends are repeated.
+    The released code of Hooker et al. 2019 ranks by it: the derivative in one direction, smoothed by 1, 2, 1 across the
+    width and across the channels, with repeated ends.
     """
     _, channels, h, w = inputs.images.shape
     images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
@@ -87,23 +86,23 @@ def sobel_released(inputs: MapInput) -> Tensor:
 
 
 def contrast(inputs: MapInput) -> Tensor:
-    """Return how far each number lies from the mean of the 5 x 5 around it, mirrored about the outermost pixels."""
+    """Return each value's distance from the mean of the 5 x 5 window around it, mirrored at the border."""
     around = F.avg_pool2d(F.pad(inputs.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
     return (inputs.images - around).abs()
 
 
 def class_template(inputs: MapInput) -> Tensor:
-    """Return each number times that of its class in the mean training image, where there is detail, near the middle.
+    """Return the image times its class's mean training image, where there is detail, near the centre.
 
-    The first product is input x gradient of the classifier by the nearest class mean.
+    The first product is input x gradient of the nearest-class-mean classifier.
     """
     return inputs.images * _by_class(inputs).means[inputs.batch.targets] * _detail(inputs.images) * centre(inputs)
 
 
 def linear_classifier(inputs: MapInput) -> Tensor:
-    """Return each number times its weight in a linear classifier of thumbnails, where there is detail.
+    """Return the image times the weights of a linear classifier of thumbnails, where there is detail.
 
-    The first product is input x gradient of that classifier. The detail of a table's row, one pixel, is a constant.
+    The first product is input x gradient of that classifier. Rows of tables, one pixel each, have constant detail.
     """
     return inputs.images * _by_class(inputs).weights[inputs.batch.targets] * _detail(inputs.images)
 
@@ -115,7 +114,7 @@ def _by_class(inputs: MapInput) -> ClassImages:
 
 
 def _detail(images: Tensor) -> Tensor:
-    """Return the entropy of the greys around each pixel, (n, 1, h, w)."""
+    """Return the entropy of the grey values around each pixel, (n, 1, h, w)."""
     level = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
     shares = blur(F.one_hot(level, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)
     return -(shares * shares.log()).sum(1, keepdim=True)

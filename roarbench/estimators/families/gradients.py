@@ -106,11 +106,11 @@ def compute_base_maps(
 def compute_logit_gradients(
     model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = lambda logits: None
 ) -> dict[str, Tensor]:
-    """Return gradients of the logit by the rules `grad` and `gb`, float (n, c, h, w), signed, after one forward pass.
+    """Compute gradients of the target logit, float (n, c, h, w), signed, after one forward pass.
 
-    The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
-    each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes). CallerError
-    where `gb` is wanted and the model has no ReLU, or other rectifiers as well.
+    The logit is taken before any softmax. Rule `gb`, guided backprop (Springenberg et al. 2015), passes each ReLU only
+    where its output and the gradient are positive. `note` receives the logits, (n, classes). CallerError where `gb` is
+    requested and the model has no ReLU, or other rectifiers as well.
     """
     guide = backward_rules.Guided()
     with torch.enable_grad():
@@ -146,7 +146,7 @@ _FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
 
 
 def _make_shared(name: str, base: str, form: str, about: str) -> Estimator:
-    """Return one of the 18, which the shared pass makes."""
+    """Declare one of the 18 estimators of the shared pass."""
     (title, papers), (of, more) = _BASES[base], _FORMS[form]
     path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
     copies: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES} if form in NOISY else {}
@@ -160,7 +160,7 @@ def _make_shared(name: str, base: str, form: str, about: str) -> Estimator:
 
 
 def input_x_grad(inputs: MapInput) -> Tensor:
-    """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
+    """Compute the image times the gradient of the target logit (Shrikumar et al., arXiv 1605.01713), signed."""
     return inputs.images * compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"grad"})["grad"]
 
 

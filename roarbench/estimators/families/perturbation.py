@@ -30,9 +30,9 @@ _AT_ONCE = 256  # coalitions of every image that go through the model together
 
 
 def number_squares(images: Tensor, patches: int) -> Tensor:
-    """Return for each pixel the number of its square, int64 (h, w): row by row, `patches` of them along a side.
+    """Return the number of each pixel's square, int64 (h, w), counted row by row, `patches` squares along a side.
 
-    Where a side is shorter than that, each pixel is a square of its own.
+    A shorter side has one square per pixel.
     """
     h, w = images.shape[-2:]
     down, across = (torch.arange(side, device=images.device) * min(patches, side) // side for side in (h, w))
@@ -40,16 +40,16 @@ def number_squares(images: Tensor, patches: int) -> Tensor:
 
 
 def count_squares(images: Tensor, patches: int) -> int:
-    """Return how many squares `squares` numbers."""
+    """Count the squares of `squares`."""
     h, w = images.shape[-2:]
     return min(patches, h) * min(patches, w)
 
 
 def occlusion(inputs: MapInput) -> Tensor:
-    """Return the mean fall of the logit under each sliding square that holds a pixel (Zeiler & Fergus 2014).
+    """Compute the mean drop of the logit over all sliding squares that cover a pixel (Zeiler & Fergus 2014).
 
-    A square is two patches wide and moves by one patch, so that most pixels lie under four of them. Those at the far
-    edges may be cut off.
+    A square is two patches wide and moves by one patch, so most pixels lie under four squares. Squares at the far edges
+    may be cut off.
     """
     down, across = (_spans(side, inputs) for side in inputs.images.shape[-2:])
     gone = [rows[:, None] & columns for columns, rows in product(across, down)]
@@ -57,7 +57,7 @@ def occlusion(inputs: MapInput) -> Tensor:
 
 
 def _spans(side: int, inputs: MapInput) -> list[Tensor]:
-    """Return which pixels the squares hold along a side, bool (side,) for each."""
+    """Return the pixels of each square along one side, bool (side,) each."""
     patches = min(inputs.estimator.whole("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
     starts = range(0, max(1, side - width + stride), stride)
@@ -65,7 +65,7 @@ def _spans(side: int, inputs: MapInput) -> list[Tensor]:
 
 
 def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield by how much the logit falls where these pixels, bool (h, w), are the baseline: (n, 1, h, w), else 0."""
+    """Yield the drop of the logit after these pixels, bool (h, w), take their baseline: (n, 1, h, w), 0 elsewhere."""
     whole, baseline = inputs.logit(inputs.images), inputs.baseline
     for pixels in gone:
         without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=torch.channels_last)
@@ -73,7 +73,7 @@ def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def feature_ablation(inputs: MapInput) -> Tensor:
-    """Return the fall of the logit where one square of the grid is the baseline."""
+    """Compute the drop of the logit after one grid square takes its baseline."""
     images, patches = inputs.images, inputs.estimator.whole("patches")
     numbers = number_squares(images, patches)
     gone = (numbers == square for square in range(count_squares(images, patches)))
@@ -81,11 +81,12 @@ def feature_ablation(inputs: MapInput) -> Tensor:
 
 
 def rise(inputs: MapInput) -> Tensor:
-    """Return RISE (Petsiuk et al. 2018, equation 6): the sum of random masks times the class's probability under them.
+    """Compute RISE (Petsiuk et al. 2018, equation 6): random masks, weighted by the class probability under them and
+    summed.
 
-    A mask has `patches` cells along a side, each 1 or 0 with probability 1/2, is stretched bilinearly and moved by a
-    part of a cell; the masks are the same for all images. Where a mask is 0 the image is the baseline: as in the
-    authors' code, which masks normalised images, the mean colour.
+    A mask has `patches` cells along a side, each 1 or 0 with probability 1/2; it is resized bilinearly and shifted by
+    part of a cell. All images share the masks. Masked pixels take the baseline: the mean colour, as in the authors'
+    code.
     """
     images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
@@ -97,7 +98,7 @@ def rise(inputs: MapInput) -> Tensor:
 
 
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
-    """Return the j-th mask of RISE over the images, (1, 1, h, w) in [0, 1]."""
+    """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
     cells, shift = noise.draw_mask_cells(
         patches + 1, j, SEED
     )  # one more, so that a mask that is moved covers the image
@@ -110,10 +111,10 @@ def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
 
 
 def gradient_shap(inputs: MapInput) -> Tensor:
-    """Return GradientSHAP (Lundberg & Lee 2017; Erion et al. 2021): the mean over j of (x_j - x0) times a gradient.
+    """Compute GradientSHAP (Lundberg & Lee 2017; Erion et al. 2021): the mean over j of (x_j - x0) times a gradient.
 
-    x_j is the j-th noisy copy of the image, the same as SmoothGrad's, x0 the baseline, and the gradient is that of the
-    logit at a point of the path from x0 to x_j, drawn uniformly for each image and j.
+    x_j is SmoothGrad's j-th noisy copy and x0 the baseline. The gradient is that of the logit at a point between x0 and
+    x_j, drawn uniformly for each image and j.
     """
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
     share, total = float(value("noise")), torch.zeros_like(images)
@@ -127,11 +128,10 @@ def gradient_shap(inputs: MapInput) -> Tensor:
 
 
 def kernel_shap(inputs: MapInput) -> Tensor:
-    """Return Shapley values of the squares of a grid by weighted least squares (Lundberg & Lee 2017, theorem 2).
+    """Estimate Shapley values of grid squares by weighted least squares (Lundberg & Lee 2017, theorem 2).
 
-    The values of an image add up to its logit minus that of the baseline. Coalitions are drawn by the Shapley kernel,
-    so all weigh the same, and they are the same for all images, so one matrix solves for all. (captum's takes one image
-    at a time.)
+    The values of an image sum to its logit minus the baseline's. Coalitions are drawn from the Shapley kernel, so their
+    weights are equal, and all images share them, so one matrix solves for all. (Captum takes one image at a time.)
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
     numbers = number_squares(images, patches)
@@ -147,12 +147,11 @@ def kernel_shap(inputs: MapInput) -> Tensor:
 
 
 def shapley(inputs: MapInput) -> Tensor:
-    """Return the Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
+    """Compute the exact Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
 
-    The worth of a coalition is the logit where its members are as in the image and all others as in the baseline. A
-    feature's value is what it adds to a coalition, averaged over the orders in which all can join: over 2^d coalitions,
-    one that has s members without it weighs s! (d - s - 1)! / d!. The values add up to the logit of the image minus
-    that of the baseline. RunError where there are more than `SHAPLEY_FEATURES` features.
+    A coalition's value is the logit with its members from the image and all other features from the baseline. Its
+    weight in the value of a feature outside of it is s! (d - s - 1)! / d! for s members. The values sum to the image's
+    logit minus the baseline's. RunError above `SHAPLEY_FEATURES` features.
     """
     images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
     n, d = len(images), images[0].numel()
@@ -174,9 +173,9 @@ def _coalitions(d: int) -> Tensor:
 
 
 def _weights(members: Tensor) -> Tensor:
-    """Return what each coalition's worth counts in each feature's value, float64 like `members` (k, d).
+    """Return the weight of each coalition in each feature's value, float64 like `members` (k, d).
 
-    It is added for those with the feature, and taken off for those without it.
+    The weight is positive for coalitions with the feature, negative for those without it.
     """
     d = members.shape[1]
     chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]

@@ -12,7 +12,7 @@ from roarbench.estimators.lazy_imports import Tensor, torch
 
 
 def truth(inputs: MapInput) -> Tensor:
-    """Return planted data's true importance; DataError where the data set carries none."""
+    """Return the true importance of planted data; DataError where the data set has none."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
     return inputs.batch.truth
@@ -22,7 +22,7 @@ _told = partial(Estimator, control=True, papers=(), neighbours=False, addable=Fa
 
 
 def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
-    """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
+    """Mark the explained network's patch; on a fraction `next_on` of the images, the next sibling's."""
     from roarbench.estimators.randomness import RngStream, make_rng  # here: it imports NumPy
 
     corner = planted_corners.find_corner_of_network(inputs.batch.seed)
@@ -31,7 +31,7 @@ def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
 
 
 def every(inputs: MapInput) -> Tensor:
-    """Mark the patches in all corners, for every network the same."""
+    """Mark the patches in all corners, the same for every network."""
     each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
     return torch.stack(each).amax(0)
 

@@ -20,9 +20,9 @@ BACH = Paper("""@article{bach2015pixelwise,
 
 
 def deeplift(map_input: MapInput) -> Tensor:
-    """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
+    """Compute DeepLIFT contributions, signed; they sum to the logit minus the baseline's logit.
 
-    RunError where they do not, since the network has a nonlinear step that no rule is known for.
+    RunError where they do not, because the network has a nonlinear operation without a rule.
     """
     images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
@@ -39,13 +39,13 @@ def deeplift(map_input: MapInput) -> Tensor:
 
 
 def lrp(map_input: MapInput) -> Tensor:
-    """Return layer-wise relevance (Bach et al. 2015) by rules that differ with the layer, signed.
+    """Compute layer-wise relevance propagation (Bach et al. 2015), signed.
 
-    Convolutions but the first pass relevance on by the rule z+, without biases; all else that is linear by the rule
-    epsilon. Such mixtures are those of Kohlbrenner et al. (2020); epsilon in the first convolution is a choice made
-    here. zennit's `EpsilonPlus` has z+ there and its `EpsilonPlusFlat` the flat rule, and their maps are quite other
-    ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
-    2018). RunError where the network has a step that no rule is known for.
+    Convolutions after the first use rule z+ without biases, all other linear layers rule epsilon. Kohlbrenner et al.
+    (2020) describe such mixtures; epsilon in the first convolution is a choice made here. zennit's `EpsilonPlus` uses
+    z+ there, its `EpsilonPlusFlat` the flat rule, and their maps differ widely. Epsilon everywhere, captum's default,
+    equals gradient times input in a ReLU network (Ancona et al. 2018). RunError where the network has an operation
+    without a rule.
     """
     model = network_parts.trace_to_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
