@@ -11,7 +11,7 @@ from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_new
-from roarbench.plan.suites import spell_suite
+from roarbench.plan.suites import format_suite_option
 from roarbench.report.estimator_profile import make_profile
 from roarbench.report.table_notes import describe_methods, list_origins
 from roarbench.store.provenance import read_code_version
@@ -34,7 +34,7 @@ def render_report(view: SuiteView) -> str:
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(list_origins(view.results)),
-        called=spell_suite(view.results.suite),
+        called=format_suite_option(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=read_code_version(),

@@ -24,12 +24,12 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
-from roarbench.cli.doctor import compare_training_modes
+from roarbench.cli.doctor import record_training_modes
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streaming import StreamedImages
-from roarbench.compute.train import Training, use_training_kernels
+from roarbench.compute.train import Training, let_cudnn_choose_kernels
 from roarbench.enums import Unit
 from roarbench.execution.this_machine import draw_images
 from roarbench.plan.recipes import find_recipe
@@ -80,7 +80,7 @@ def convolve() -> str:
         with torch.autocast(DEVICE.type, torch.bfloat16):
             layer(images).sum().backward()
 
-    with use_training_kernels():
+    with let_cudnn_choose_kernels():
         rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / seconds(both_ways, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
@@ -126,7 +126,7 @@ def train_whole() -> str:
     inputs = draw_images((3, size.side, size.side), size.images, DEVICE)
     begun = begin(size, inputs, recipe)
     start = time.perf_counter()
-    with use_training_kernels():
+    with let_cudnn_choose_kernels():
         while not begun.step or (begun.step < begun.steps and time.perf_counter() - start < WHOLE_SECONDS):
             begun.advance()
             if begun.step % _WAIT_EVERY == 0:
@@ -143,7 +143,7 @@ def compare_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
     store, found = Path(os.environ.get("ROARBENCH_STORE", ".")), []
     for name in COMPARED:
-        found.append(f"{name}: {compare_training_modes(find_suite(name), store).found}")
+        found.append(f"{name}: {record_training_modes(find_suite(name), store).found}")
         print(found[-1], file=sys.stderr, flush=True)
     return "; ".join(found)
 
@@ -164,7 +164,7 @@ def begin(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
 def images_a_second(begun: Training, seconds_at_most: float, before_step: Callable[[], None]) -> tuple[float, int]:
     """Train to the end or for so many seconds; return images a second in the second half of the steps, and how many."""
     taken: list[float] = []
-    with use_training_kernels():
+    with let_cudnn_choose_kernels():
         while begun.step < begun.steps and (sum(taken) < seconds_at_most or len(taken) < 2):
             before_step()
             wait()

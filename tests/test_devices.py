@@ -8,7 +8,7 @@ import torch
 
 from roarbench import devices
 from roarbench.compute.networks import build_network
-from roarbench.compute.train import use_training_kernels
+from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.devices import (
     SHARING,
@@ -198,7 +198,7 @@ def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(mo
 
 def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
     cudnn = torch.backends.cudnn
-    with use_training_kernels():
+    with let_cudnn_choose_kernels():
         assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
 
 

@@ -56,7 +56,7 @@ def ignores_reference(curve: Iterable[RunResult]) -> bool:
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 
 
-def find_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
+def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
     """Return the settings in which these results differ, with their values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:

@@ -275,7 +275,7 @@ def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str
     return {name: sum(each.values()) / len(each) for name, each in found.items()}
 
 
-def describe_prediction_stability(share: float | None) -> str:
+def describe_prediction_under_noise(share: float | None) -> str:
     """Describe the share of noisy copies that keep the prediction; empty if unknown."""
     if share is None:
         return ""

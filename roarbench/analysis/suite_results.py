@@ -14,8 +14,8 @@ from roarbench.analysis.checks import (
     Dropped,
     describe_chance,
     describe_reference_accuracy,
-    find_differences,
     find_inconsistency,
+    find_provenance_differences,
     find_usual_weights,
     ignores_reference,
 )
@@ -29,7 +29,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
-from roarbench.stats.sampled_gains import select_spread
+from roarbench.stats.sampled_gains import drop_training_spread
 from roarbench.stats.variance import Spread, estimate_spread
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
@@ -255,7 +255,7 @@ class SuiteResults:
 
         Such a curve counts, because machines differ by less than seeds do. Results without a record are taken as equal.
         """
-        found = {name: find_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
+        found = {name: find_provenance_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
         return {name: values for name, values in found.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
@@ -294,7 +294,7 @@ class SuiteResults:
         No variance is borrowed from another protocol or fill, where networks are trained on something else.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
-        return select_spread(protocol, estimate_spread(scores.differences or scores for scores in found))
+        return drop_training_spread(protocol, estimate_spread(scores.differences or scores for scores in found))
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):

@@ -63,7 +63,7 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
     return shown
 
 
-def compare_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
+def record_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
     """Measure how a suite's network trains fastest on a GPU, and keep it in the store for `run`."""
     if not any(block.protocol.trains for block in suite.blocks):
         return Diagnosis("training", f"{suite.title} trains nothing", True, "")

@@ -108,8 +108,8 @@ def doctor(
     With --suite, the store keeps which way of training is faster, and `run` takes it.
     """
     from roarbench.api.suites import load_suite
-    from roarbench.cli.doctor import compare_training_modes, examine_machine, make_findings_table
+    from roarbench.cli.doctor import examine_machine, make_findings_table, record_training_modes
 
     asked = load_suite(suite, store).plan if suite else None  # before anything is examined
-    found = examine_machine(store) + ([compare_training_modes(asked, store)] if asked else [])
+    found = examine_machine(store) + ([record_training_modes(asked, store)] if asked else [])
     print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

@@ -279,9 +279,9 @@ def plan(
     if data:
         decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.submissions import inspect_files
+        from roarbench.execution.submissions import dry_run_submit
 
-        entries, pace = inspect_files(submitted.submission, _mode(submitted, suite), measured, err)
+        entries, pace = dry_run_submit(submitted.submission, _mode(submitted, suite), measured, err)
         part = _part(suite, options, entries)
         seconds = pace and pace.of(part)
     suite_results = load_if_stored(part, suite.question, decoded)

@@ -86,7 +86,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if find_device(model).type == "cpu" else _LOOK_EVERY
-    with defer_stop(), use_training_kernels():
+    with defer_stop(), let_cudnn_choose_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.advance()
@@ -105,7 +105,7 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-def use_training_kernels() -> AbstractContextManager[None]:
+def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
     """Let cuDNN choose its fastest kernels, as all batches have one shape; float32 stays exact, without TF32."""
     return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 

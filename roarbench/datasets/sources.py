@@ -226,7 +226,7 @@ def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> 
         kept.append(file)
         if record.of_each:
             labels = np.concatenate([labels, image_files.read_labels([file], record.label_column)])
-        if is_enough(record, labels):
+        if covers_subset(record, labels):
             break
     return kept
 
@@ -303,7 +303,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     return rows
 
 
-def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
+def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     """Return whether these labels, the first of the hub's split, cover the data set's images."""
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
         return False

@@ -8,7 +8,7 @@ import torch
 
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.enums import Split
-from roarbench.execution.job_graph import Step, find_needed_rankings, list_network_steps
+from roarbench.execution.job_graph import Step, find_needed_rankings, list_scoring_network_steps
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.plan.planned_runs import make_tuned_key
@@ -26,7 +26,7 @@ def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact
         yield from _reference(work.explained[number])
     for spec in find_needed_rankings(work, runs):
         yield _ranking(work, spec)
-    for step in list_network_steps(work, runs, ()):
+    for step in list_scoring_network_steps(work, runs, ()):
         yield from list_made_artifacts(step)
 
 

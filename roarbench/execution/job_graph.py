@@ -70,7 +70,7 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
-    networks = list_network_steps(work, runs, lacking)
+    networks = list_scoring_network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
     alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
@@ -97,7 +97,7 @@ def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def list_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
     """Return the steps that make shared scoring networks of these runs: the common ones, then one per row.
 
     `lacking` are the missing rankings.

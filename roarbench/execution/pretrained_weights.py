@@ -130,7 +130,7 @@ def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
 
     The state dict is unchanged where the network's weights are not behind such a prefix.
     """
-    needed, found = set(filter(is_weight, wanted)), state
+    needed, found = set(filter(is_weight_tensor, wanted)), state
     while not needed <= found.keys():
         heads = {name.partition(".")[0] if "." in name else "" for name in found if name != "n_averaged"}
         if len(heads) != 1 or heads == {""}:
@@ -141,8 +141,8 @@ def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
 
 def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
     """Refuse weights of another network and weights that are not finite, in one line."""
-    wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight(one)}
-    found = {one: tensor for one, tensor in state.items() if is_weight(one)}
+    wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
+    found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
     faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
     faults += [f"{one} is too much" for one in found.keys() - wanted.keys()]
     faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
@@ -183,7 +183,7 @@ def read_weights(path: Path) -> WeightFile:
         raise CallerError(_explain_unreadable(path, error)) from error
 
 
-def is_weight(name: str) -> bool:
+def is_weight_tensor(name: str) -> bool:
     """Return whether a tensor of a state dict, by its name, is more than a counter of the training."""
     return not name.endswith(_COUNTERS)
 

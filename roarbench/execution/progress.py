@@ -20,8 +20,8 @@ from roarbench.execution.workload import Rates, count_filled_images, count_noisy
 from roarbench.plan.planned_runs import (
     Point,
     count_reference_epochs,
-    count_tuning_epochs,
     describe_run,
+    express_tuning_in_epochs,
     find_protocol_name,
     list_ranked_splits,
 )
@@ -67,7 +67,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     if step.kind == "network":
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
-        return count_tuning_epochs(suite.recipe_record) * train * rates.train
+        return express_tuning_in_epochs(suite.recipe_record) * train * rates.train
     if step.run is None:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0

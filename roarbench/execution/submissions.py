@@ -68,7 +68,7 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
         return validate_submission(submission, suite, stages.begin)
 
 
-def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
+def dry_run_submit(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
     """Check files as `submit` does without storing them; they run only to be measured."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)

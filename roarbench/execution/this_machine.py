@@ -23,7 +23,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.scoring import count_scored_at_once, predict
-from roarbench.compute.train import Training, fit, use_training_kernels
+from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
 from roarbench.devices import (
@@ -222,7 +222,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
     training, seconds = Training(model, draw_images(record.shape, images, where), labels, _norm(record), short, 0), 0.0
     clock = _clock(where)
-    with use_training_kernels():
+    with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
                 training.advance()

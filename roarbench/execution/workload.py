@@ -24,7 +24,7 @@ from roarbench.plan.planned_runs import (
     RankedSplit,
     SharedInputs,
     count_reference_epochs,
-    count_tuning_epochs,
+    express_tuning_in_epochs,
     list_ranked_splits,
     list_shared_inputs,
     list_stored_levels,
@@ -106,7 +106,7 @@ def count_work(
         scorings=len(points) - own,
         images_decoded=images,
         images_reference=reference * count_reference_epochs(suite) * train,
-        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * count_tuning_epochs(recipe)) * train,
+        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_tuning_in_epochs(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(
             n * count_passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each

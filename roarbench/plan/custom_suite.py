@@ -21,7 +21,7 @@ from roarbench.plan.suite_sections import DIGITS, MOST
 _MOST_RUNS = 10**6
 
 
-def make_own_suite(made: SuiteSpec) -> SuiteSpec:
+def set_content_version(made: SuiteSpec) -> SuiteSpec:
     """Return a suite whose version is the hash of its content.
 
     Equal content has the same version, whatever the file's location, comments, name and order. CallerError where a name
@@ -87,7 +87,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
-    suite = drop_estimators(make_own_suite(made), dict(values["left_out"]))
+    suite = drop_estimators(set_content_version(made), dict(values["left_out"]))
     for item in (suite.own, *networks):
         check_record(item)
     return suite

@@ -141,7 +141,7 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
     )
 
 
-def count_tuning_epochs(recipe: Recipe) -> float:
+def express_tuning_in_epochs(recipe: Recipe) -> float:
     """Return the cost of tuning a network in epochs of this recipe at full size."""
     tuning = make_tuning_recipe(recipe)
     return tuning.epochs * tuning.area / recipe.area

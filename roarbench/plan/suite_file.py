@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from roarbench.errors import CallerError, make_missing_file_error
-from roarbench.plan.custom_suite import make_own_suite
+from roarbench.plan.custom_suite import set_content_version
 from roarbench.plan.data_section import read_data
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_sections import read_sections
@@ -42,7 +42,7 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
     dataset = read_data(top.section("data"), path.parent, name)
     made = read_sections(top, dataset, path.parent)
     with top.naming():
-        return make_own_suite(made)
+        return set_content_version(made)
 
 
 def _check_name(top: TomlTable, name: str) -> None:

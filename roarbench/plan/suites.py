@@ -90,7 +90,7 @@ def copy_suite_file(name: str) -> str:
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
-def spell_suite(suite: SuiteSpec) -> str:
+def format_suite_option(suite: SuiteSpec) -> str:
     """Return what `--suite` takes for this very version: its name alone asks for the newest one."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.called

@@ -57,7 +57,7 @@ class Measure(NamedTuple):
     draws: Callable[[str, float], Sample | None]
 
 
-def measure_roar(evidence: Evidence) -> Measure:
+def collect_roar_accuracies(evidence: Evidence) -> Measure:
     """Return accuracies under ROAR, and without retraining."""
     roar = evidence.roar
 
@@ -74,7 +74,7 @@ def measure_roar(evidence: Evidence) -> Measure:
     return Measure(compute_tables(evidence.suite_results, evidence.unit), drawn)
 
 
-def measure_own_network(evidence: Evidence) -> Measure:
+def collect_negated_gains(evidence: Evidence) -> Measure:
     """Return negated own-network gains of complete rows, as lower accuracies are better; none at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
@@ -103,9 +103,9 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     ]
     if not evidence:
         return records
-    measures = {"ours": measure_roar(evidence)}
+    measures = {"ours": collect_roar_accuracies(evidence)}
     if evidence.suite_results.levels(OWN_NETWORK, evidence.unit):
-        measures["own_network"] = measure_own_network(evidence)
+        measures["own_network"] = collect_negated_gains(evidence)
     for name, measure in measures.items():
         clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):

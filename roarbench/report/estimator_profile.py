@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import find_known_estimator
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
-from roarbench.plan.suites import spell_suite
+from roarbench.plan.suites import format_suite_option
 from roarbench.text import fit_on_one_line, make_printable
 
 _LONGEST = 300  # characters of a line from outside
@@ -57,4 +57,5 @@ def make_run_command(suite_results: SuiteResults, name: str) -> str:
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
-    return f"roarbench run --suite {spell_suite(suite_results.suite)} {asked}{trust}{device}{limit} --store NEW-FOLDER"
+    suite = format_suite_option(suite_results.suite)
+    return f"roarbench run --suite {suite} {asked}{trust}{device}{limit} --store NEW-FOLDER"

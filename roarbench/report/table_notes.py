@@ -16,7 +16,7 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
     list_general_doubts,
 )
-from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_stability
+from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
@@ -321,7 +321,7 @@ def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
 def _noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     share = evidence.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
-        sentence = f"{describe_prediction_stability(share)} So it often explains another class."
+        sentence = f"{describe_prediction_under_noise(share)} So it often explains another class."
         yield Doubt(f"{share:.0%} of noisy copies keep their class", sentence)
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from roarbench.analysis.row_warnings import Grade
-from roarbench.analysis.stored_results import describe_prediction_stability
+from roarbench.analysis.stored_results import describe_prediction_under_noise
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -118,7 +118,7 @@ def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
     """Explain in sentences why a row has no rank or should be doubted, noisy copies included."""
-    noise = describe_prediction_stability(table.confused.get(row.estimator))
+    noise = describe_prediction_under_noise(table.confused.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 

@@ -24,7 +24,7 @@ from roarbench.stats.own_network_gain import (
 )
 from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, compute_places
 from roarbench.stats.resampling import Draws, draw_resamples
-from roarbench.stats.sampled_gains import Drawn, sample_gains, select_spread
+from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_gains
 from roarbench.stats.variance import References, Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, detect_difference, judge_comparisons
 
@@ -43,7 +43,7 @@ def compute_board(
     `spread`, the variance components, is estimated from `scores` if None.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = select_spread(protocol, spread or estimate_spread([scores.differences or scores]))
+    spread = drop_training_spread(protocol, spread or estimate_spread([scores.differences or scores]))
     return compute_drawn_board(scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown)
 
 

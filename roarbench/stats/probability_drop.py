@@ -57,7 +57,7 @@ def _mean(values: Floats | None) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def compute_order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+def compute_lerf_morf_areas(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
     """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and consistent.
 
     Larger is better, without any control. With retraining this is DiffROAR (Shah et al. 2021), without it SRG (Bluecher

@@ -24,9 +24,9 @@ from roarbench.stats.variance import (
     References,
     Spread,
     Trainings,
+    can_vary,
     compute_reference_curves,
     estimate_spread,
-    has_variance,
 )
 
 _CHUNK = 2_000_000  # drawn image numbers held at once: 16 MB
@@ -91,7 +91,7 @@ def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, res
     column = {point: index for index, point in enumerate(scores.correct)}
     if spread is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
-    true, whole = draw_training_noise(scores, bootstrap, spread)
+    true, whole = draw_repetition_noise(scores, bootstrap, spread)
     # of two experiments on the same images each has its own luck: twice the variance
     true += resampled
     whole *= np.sqrt(2)
@@ -137,7 +137,7 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
     return counts
 
 
-def draw_training_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
+def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
     """Draw deviations of all cells' accuracies for reasons other than the test images.
 
     A cell with an explained network deviates with it, if networks were repeated; the training's part is then included.
@@ -151,7 +151,7 @@ def draw_training_noise(scores: Correctness, bootstrap: Bootstrap, spread: Sprea
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
     references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
-        if not has_variance(bits):
+        if not can_vary(bits):
             continue
         if references and point in scores.references:
             true[column], whole[column] = references.cell(point)

@@ -15,7 +15,7 @@ from roarbench.stats.resampling import Draws
 from roarbench.stats.variance import Spread
 
 
-def select_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
+def drop_training_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
     """Return the variance components that apply to a protocol: without trainings where nothing is trained."""
     if spread is None or protocol.trains:
         return spread

@@ -72,7 +72,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
         noise += curve.noise
     networks = sorted({name for found in areas for name in found})
     deviations = _deviations(areas, networks)
-    variance, shared, own_freedom = split_deviations(deviations)
+    variance, shared, own_freedom = split_shared_and_row_variance(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return References(
         *_factor(curves),
@@ -168,7 +168,7 @@ def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
 
 
-def split_deviations(deviations: Floats) -> tuple[float, float, int]:
+def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int]:
     """Split deviations from row means into a part that rows share per network, and the rest, by the method of moments.
 
     Args:
@@ -285,11 +285,11 @@ def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
-            if (group := bits[names == name]).shape[0] > 1 and has_variance(group):
+            if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
                 yield point, group
 
 
-def has_variance(bits: Bits) -> bool:
+def can_vary(bits: Bits) -> bool:
     """Return whether correctness varies at all; a cell's difference from itself is always 0."""
     return bits.dtype == np.bool_ or bool(bits.any())
 

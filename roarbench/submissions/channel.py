@@ -74,7 +74,7 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
         data, place = data[written:], place + written
 
 
-def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
+def finish_answer(descriptor: int, header: Mapping[str, Any]) -> None:
     """Write the header, which finishes an answer."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)

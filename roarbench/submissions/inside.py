@@ -70,7 +70,7 @@ def main(request: int, answer: int, started: int) -> None:
         header |= _explain(estimate, parts, answer)
     except _Accusation as found:
         header = {"fault": found.kind, "words": found.words, "trace": found.trace}
-    channel.write_header(answer, _short(header))
+    channel.finish_answer(answer, _short(header))
     os._exit(0)  # nothing that it left for its end is run
 
 

@@ -85,7 +85,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
     monkeypatch.setattr(devices, "list_gpus", lambda: ("0",))
-    said = doctor.compare_training_modes(QUICK, tmp_path).found
+    said = doctor.record_training_modes(QUICK, tmp_path).found
     assert said.endswith("compiles resnet-quick at 64 pixels by quick@2, as doctor measured 4,000 images/s instead of "
                          "3,000 on a GPU")  # fmt: skip
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
@@ -100,6 +100,6 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
 
 
 def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
-    assert "on a GPU alone" in doctor.compare_training_modes(QUICK, tmp_path).found
-    assert "trains nothing" in doctor.compare_training_modes(find_suite("imagenet-networks"), tmp_path).found
+    assert "on a GPU alone" in doctor.record_training_modes(QUICK, tmp_path).found
+    assert "trains nothing" in doctor.record_training_modes(find_suite("imagenet-networks"), tmp_path).found
     assert list(tmp_path.iterdir()) == []

@@ -10,14 +10,14 @@ from scipy.stats import t as student
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
-from roarbench.stats.resampling import draw_resamples, draw_training_noise
+from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
 from roarbench.stats.variance import (
     PRIORS,
     References,
     Spread,
     Trainings,
     estimate_spread,
-    split_deviations,
+    split_shared_and_row_variance,
     weigh_priors,
 )
 
@@ -130,7 +130,7 @@ def lucky(references, trainings=None, *, whole=False):
     return dict(
         zip(
             explained(2, 2).correct,
-            draw_training_noise(explained(2, 2), MANY, Spread(trainings, references))[whole].T,
+            draw_repetition_noise(explained(2, 2), MANY, Spread(trainings, references))[whole].T,
             strict=True,
         )
     )
@@ -181,22 +181,24 @@ def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(pri
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
     square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
-    true, _ = draw_training_noise(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
+    true, _ = draw_repetition_noise(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
     end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
     assert abs(inside(true[:, 1], end) - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)  # the first row at t = .9
 
 
 def test_components_by_hand_and_by_mean_squares():
-    assert split_deviations(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
-    assert split_deviations(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), "rows that oppose share nothing"
-    variance, _, freedom = split_deviations(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    assert split_shared_and_row_variance(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert split_shared_and_row_variance(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), (
+        "rows that oppose share nothing"
+    )
+    variance, _, freedom = split_shared_and_row_variance(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
     left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
     common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
-    variance, shared, freedom = split_deviations(table - of_rows)
+    variance, shared, freedom = split_shared_and_row_variance(table - of_rows)
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)

@@ -45,7 +45,7 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
-    channel.write_header(answer, {"fault": None, "dims": 3})
+    channel.finish_answer(answer, {"fault": None, "dims": 3})
     header, numbers = read_answer(answer)
     for change, *more in (
         (fcntl.fcntl, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE),
@@ -73,7 +73,7 @@ def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
     monkeypatch.delattr(fcntl, "F_ADD_SEALS")
     request, answer = channel.write_request({"batch": 4}, ARRAYS), create_answer(1)
     write_map(answer, 0, np.ones(1, np.float32))
-    channel.write_header(answer, {"fault": None})
+    channel.finish_answer(answer, {"fault": None})
     assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
     assert [os.fstat(descriptor).st_nlink for descriptor in (request, answer)] == [0, 0]
     for descriptor in (request, answer):

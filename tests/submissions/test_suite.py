@@ -123,7 +123,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 
     paces, entry = iter([Pace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
     options = ((0, 1), (0, 0), (1, 1))
-    found = [submitting.inspect_files(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
+    found = [submitting.dry_run_submit(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
