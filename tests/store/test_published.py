@@ -18,27 +18,21 @@ from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions import Kind, put_remarks
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
-from tests.helpers.older_suites import older_suites
 
 ROOT = Path(__file__).parents[2]
-ROWS = ROOT / "studies" / "replication" / "quick-5.parquet"  # those of quick-matched 2 among them
-NAME = "quick-matched/2/roarbench.parquet"
-OTHER = "quick-matched/2/mine.parquet"
+ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
+NAME = "quick-matched/3/roarbench.parquet"
+OTHER = "quick-matched/3/mine.parquet"
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store with the runs of a study, as if all of them had been computed there."""
     with ResultsStore.open(find_default_url(tmp_path_factory.mktemp("store"))) as results:
-        import_results(results, ROWS)
+        for rows in ROWS:
+            import_results(results, rows)
         results.database.change(lambda connection: connection.execute(imports.delete()))
         yield results
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _older_suites():
-    with older_suites():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ def published(store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
-    found = collect_results(find_suite("quick-matched@2"), store).results.values()
+    found = collect_results(find_suite("quick-matched@3"), store).results.values()
     keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
     add_file(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
@@ -139,27 +133,31 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(store, published, folder):
-    prepared = prepare_file(store, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
-    assert prepared.path == "quick-matched/2/ig-baseline-mean.parquet"
+    prepared = prepare_file(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
+    assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     write_file(store, folder, prepared, "A. Author")
     (new,) = (found for file, found in check_folder(folder, published).items() if file.path == prepared.path)
-    assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
+    assert {result.run.cell.estimator for result in new} == {
+        f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
+    }
     told = write_comment(folder, published)
-    assert "| `quick-matched/2/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
+    assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
-    one = prepare_file(store, "quick-matched@2", "grad", folder, "A. Author")
+    one = prepare_file(store, "quick", "grad", folder, "A. Author")
     write_file(store, folder, one, "A. Author")
-    other = prepare_file(store, "quick@6", "grad", folder, "A. Author")
-    assert other.path == "quick/6/grad.parquet" and other.keys >= one.keys, "suites that share runs have whole files"
-    with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, .*, ig, "):
-        prepare_file(store, "quick-matched@2", "gard", folder, "A. Author")
+    other = prepare_file(store, "quick-roar", "grad", folder, "A. Author")
+    assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, (
+        "shared runs are in both files"
+    )
+    with pytest.raises(CallerError, match="no runs of gard in .*; there are: colour-deviation, .*, grad, "):
+        prepare_file(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
 def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(published, tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
-    asked = ("quick-matched@2", "sobel", tmp_path / "new", "A. Author")
+    asked = ("quick-matched@3", "sobel", tmp_path / "new", "A. Author")
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
