@@ -147,9 +147,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     one = prepare_file(store, "quick", "grad", folder, "A. Author")
     write_file(store, folder, one, "A. Author")
     other = prepare_file(store, "quick-roar", "grad", folder, "A. Author")
-    assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, (
-        "shared runs are in both files"
-    )
+    assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
     with pytest.raises(CallerError, match="no runs of gard in .*; there are: colour-deviation, .*, grad, "):
         prepare_file(store, "quick-matched@3", "gard", folder, "A. Author")
 
