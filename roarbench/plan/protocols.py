@@ -100,8 +100,8 @@ ROAR = Protocol(
     method="remove the most important features, then train a new network on what is left",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what is left. 0 = Random.",
-    limits="Masks reveal the class, and the better map loses; smooth masks erase more shape than the removed pixels "
-    "carry; redundant features hide each other",
+    limits="If masks reveal the class, the better map loses; smooth masks erase more shape than the removed pixels "
+    "carry; redundant features replace each other",
     use="To compare with the paper; with `mask-only` and blurred twins",
 )
 KAR = replace(
@@ -114,8 +114,8 @@ KAR = replace(
     method="remove the least important features, then train a new network on what is left",
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on them. 0 = Random.",
-    limits="Masks that reveal the class are rewarded: a map that knows the class alone wins",
-    use="With `roar`: do both orders agree?",
+    limits="Masks that reveal the class are rewarded: a map that encodes only the class wins",
+    use="With `roar`, to see whether both orders agree",
 )
 DIFFROAR = Protocol(
     name="diffroar",
@@ -124,7 +124,7 @@ DIFFROAR = Protocol(
     made_of=(KAR, ROAR),
     title="DiffROAR",
     tab="DiffROAR",
-    question="Do the features ranked first tell a new network more than those ranked last?",
+    question="Does a new network learn more from the features ranked first than from those ranked last?",
     method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
     "ones; nothing is trained for it",
     dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
@@ -135,7 +135,7 @@ DIFFROAR = Protocol(
     "whose two ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
     limits="As `roar` and `kar`: masks reveal the class",
-    use="Without controls; to compare with Shah et al. 2021",
+    use="If there are no controls; to compare with Shah et al. 2021",
 )
 
 
@@ -152,8 +152,8 @@ MASK_ONLY = Protocol(
     gain="",
     meaning="",
     zero="",
-    limits="No gain: a network that also sees the image need not read the mask",
-    use="Before a verdict of `roar` or `kar` is believed",
+    limits="Gives no gain; a network that also sees the image may ignore the mask",
+    use="Before you trust a verdict of `roar` or `kar`",
 )
 
 
@@ -168,7 +168,7 @@ MORF = Protocol(
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and the *same network* answers. It never saw such images. 0 = Random.",
     limits="Damaged images are unlike the training images; smooth and scattered masks break the network differently",
-    use="To find errors in seconds; faithfulness to one network, not to the data",
+    use="To find errors in seconds; measures faithfulness to one network, not to the data",
 )
 LERF = replace(
     MORF,
@@ -191,7 +191,7 @@ OWN_NETWORK = Protocol(
     retrain=ScoredNetwork.SIBLINGS,
     title="Own-network gain",
     tab="This network or another?",
-    question="Does the map explain this network rather than another of the same classes?",
+    question="Does the map explain this network rather than a different one trained on the same classes?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
     f"ranks first: {_INTERACTION}",
     dot="Two networks explained, four scores: each network under its own map and under the other's. Each dot: how many "
@@ -203,7 +203,7 @@ OWN_NETWORK = Protocol(
     zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
     "network scores high; damaged images are unlike the training images",
-    use="To judge whether a map explains its network; beside `roar`, which asks about the data",
+    use="To test whether a map explains its network; `roar` tests maps against the data",
 )
 OWN_NETWORK_LERF = replace(
     OWN_NETWORK,
@@ -211,7 +211,7 @@ OWN_NETWORK_LERF = replace(
     order=Order.LERF,
     title="Own-network LeRF gain",
     tab="The rest, this network or another?",
-    question="Does the map show the features that this network, rather than another, can spare?",
+    question="Does the map show the features that this network, rather than a different one, does not need?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
     "ranks last: does a network keep more of its predictions under its own map than under another network's",
     dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
@@ -237,7 +237,7 @@ AUGMENTED = Protocol(
     meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
     "network, trained on other images' masks and tuned on each row's.",
     limits="Smooth masks cost more than scattered masks, whatever they remove",
-    use="For many rows, or gains along the curve; with `matched`",
+    use="For many estimators, or gains at single levels; with `matched`",
 )
 
 
@@ -248,7 +248,7 @@ MATCHED = Protocol(
     against=MATCHED_IMAGE,
     title="Matched gain",
     tab="What can only a network know?",
-    question="Does the map know more about its image than |x - fill| shows?",
+    question="Is the map more specific to its image than |x - fill| is?",
     method=f"{ON_COMMON} how much more an image's own mask costs than a mask that follows another image's map and "
     "changes the image as much",
     dot="A mask removes the features that an estimator ranks first. Each dot: how many accuracy points more an image's "
@@ -261,9 +261,9 @@ MATCHED = Protocol(
     f"should have 0; {_ROUGHER}.",
     zero="a map that ignores the image, such as Random's",
     zeros=("random", "random-blurred", "centre", "deviation"),
-    limits="The true map scores 0 where features are in the same place in every image, or importance is a function of "
-    "|x - fill|; a smooth map that ignores the image keeps about a point",
-    use="To judge whether a map beats every control that sees at most the network's predicted class",
+    limits="The true map scores 0 if features are in the same place in every image, or importance is a function of "
+    "|x - fill|; a smooth map that ignores the image scores about one point",
+    use="To test whether a map beats every control that sees at most the network's predicted class",
 )
 
 
@@ -277,9 +277,9 @@ ROAR_EXCHANGED = Protocol(
     method="train a new network on images with other images' removal masks, test it on each image's own",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
-    limits="Training and test differ: a mask hides evidence at test time alone; a network may learn that a class whose "
+    limits="Training and test differ: a mask hides evidence only at test time; a network may learn that a class whose "
     "evidence is hidden is likelier",
-    use="Where masks alone score high",
+    use="If mask-only networks score high",
 )
 
 
