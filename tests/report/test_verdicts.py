@@ -61,9 +61,7 @@ def test_ours_are_judged_beside_the_published_ones():
     text = format_claims(records, "quick v1")
     assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
-    assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in format_paper_gains(
-        list_paper_gains()
-    )  # docs/protocol.md, section 6
+    assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in format_paper_gains(list_paper_gains())
 
 
 def test_cells_are_settled_where_their_interval_keeps_to_one_side():
