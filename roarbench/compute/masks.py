@@ -24,7 +24,7 @@ _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the
 
 
 def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return what `compute.degrade.change_numbers` does for the fill by the mean, without torch."""
+    """Compute what `degrade.compute_removal_magnitude` does for the mean fill, without torch."""
     from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
