@@ -53,14 +53,19 @@ install: $(VENV)/installed
 install-test: $(VENV)/installed-test
 
 # torch first: a later resolution that finds it installed leaves it as it is; with its torchvision, from one index
+# at the same time the large packages that torch does not need: one pip uses one core
 # --no-compile: pip would compile all modules, which takes half of the time; imports compile the few that they need,
-# those of torch while pip goes on
+# the first of them while pip goes on
 # -qq: pip's errors, and none of its warnings about the machine's settings
+BESIDE_TORCH := pyarrow pandas scipy matplotlib fonttools sqlalchemy contourpy cycler kiwisolver pyparsing \
+	packaging python-dateutil six tzdata
 $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "an environment in $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -qq --no-compile -c constraints.txt torch torchvision
-	$(BIN)/python -c "import torch" & $(BIN)/pip install -qq --no-compile -c constraints.txt -e .
+	$(BIN)/pip install -qq --no-compile -c constraints.txt torch torchvision & \
+		$(BIN)/pip install -qq --no-compile --no-deps -c constraints.txt $(BESIDE_TORCH) && wait $$!
+	$(BIN)/python -c "import torch, pyarrow.parquet, scipy.stats, matplotlib.pyplot" & \
+		$(BIN)/pip install -qq --no-compile -c constraints.txt -e .
 	touch $@
 
 $(VENV)/installed-board: $(VENV)/installed
