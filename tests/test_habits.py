@@ -16,7 +16,7 @@ def test_no_test_imports_another():
 def test_installing_prints_errors_alone():
     """With -q pip warns of every index and folder of the machine's settings that it does not find."""
     installs = re.findall(r"pip install (\S+)", (ROOT / "Makefile").read_text())
-    assert len(installs) == 4 and {*installs} == {"-qq"}
+    assert len(installs) == 5 and {*installs} == {"-qq"}
 
 
 def test_the_lanes_of_the_makefile_are_the_markers_that_are_registered():
