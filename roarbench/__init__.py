@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roarbench.api.check import CheckTable, check
+    from roarbench.api.check import check
+    from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.check": (
-        "CheckTable",
-        "check",
-    ),
+    "api.check": ("check",),
+    "api.check_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
     "api.own_network_table": (

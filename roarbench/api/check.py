@@ -1,19 +1,17 @@
 """Check the maps of one network without training: accuracy under removal, and own-network gain."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.own_network_table import (
-    GainTable,
     OwnNetworkTable,
     are_masks_equal,
     compute_own_network_table,
@@ -36,121 +34,11 @@ from roarbench.api.removal import (
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
-from roarbench.stats.verdicts import Verdict, judge_comparisons
-from roarbench.text import format_count, format_interval
 
-if TYPE_CHECKING:
-    import pandas
-
-    pass
-
-OWN = "own network"
-_SHOWN = 4  # pairs of rows that a sentence names
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CheckTable(GainTable):
-    """Gains of several estimators and two controls in several columns; positive is better in every column.
-
-    Attributes:
-        gains: By column and name, in accuracy points, with draws over images (and networks, if there are several).
-        levels: Removal fractions by column.
-        images: Number of images.
-        own_network: The own-network column as a table of its own, with verdicts; None without siblings.
-    """
-
-    gains: Mapping[str, Mapping[str, Sample]]
-    levels: Mapping[str, tuple[float, ...]]
-    images: int
-    own_network: OwnNetworkTable | None = None
-    fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns and names of 0 by construction
-
-    def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""
-        if (column, name) in self.fixed:
-            return Estimate(0.0)
-        return make_estimate(self.gains[column][name], Bootstrap().confidence)
-
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals."""
-        import pandas
-
-        gains = {column: [self.gain(column, name).value for name in self._names()] for column in self.gains}
-        return pandas.DataFrame({"estimator": self._names(), **gains})
-
-    def intervals_to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator and column: the gain and the ends of its 95 % interval."""
-        import pandas
-
-        return pandas.DataFrame(
-            {"estimator": name, "column": column, **self.gain(column, name)._asdict()}
-            for name in self._names()
-            for column in self.gains
-        ).rename(columns={"value": "gain"})
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text, headings first."""
-        rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
-        return [("estimator", *self.gains), *rows]
-
-    def bars(self) -> dict[str, dict[str, Estimate]]:
-        """Return one panel per column."""
-        return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
-
-    @property
-    def leaders(self) -> dict[str, str | None]:
-        """Return the estimator with the largest gain in each column; None for a tie."""
-        found: dict[str, str | None] = {}
-        for column, rows in self.gains.items():
-            best = max(row.value for row in rows.values())
-            first, *others = (name for name, row in rows.items() if row.value == best)
-            found[column] = None if others else first
-        return found
-
-    @property
-    def reversed(self) -> list[tuple[str, str]]:
-        """Return the pairs of rows whose order in one column is significantly reversed in another.
-
-        The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %.
-        """
-        pairs = list(combinations(self._names(), 2))
-        family = {
-            (column, one, two): rows[one].minus(rows[two]) for column, rows in self.gains.items() for one, two in pairs
-        }
-        found = judge_comparisons(family)
-        both = {Verdict.BETTER, Verdict.WORSE}
-        return [pair for pair in pairs if both <= {found[column, *pair].verdict for column in self.gains}]
-
-    @property
-    def disagreement(self) -> str:
-        """Describe in one sentence the leader of each column, and the pairs whose order changes."""
-        leads = ", ".join(f"{name or 'no row alone'} leads {column}" for column, name in self.leaders.items())
-        pairs = self.reversed
-        if not pairs:
-            return f"{leads}; no pair of rows changes its order with both intervals clear of 0."
-        named = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
-        more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
-        return f"{leads}; {format_count(len(pairs), 'pair')} of rows change order, both intervals clear: {named}{more}."
-
-    @property
-    def caption(self) -> str:
-        """Describe the measure and the scope of its intervals."""
-        levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
-        own = self.own_network
-        images = f" {OWN}: the {own.images} images that all {own.networks} networks put into one class." if own else ""
-        return (
-            f"{self.disagreement}\n{format_count(self.images, 'image')}; {levels}.\n"
-            "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls further, "
-            f"lerf: less far).{images}\n"
-            f"95 % intervals over images{f'; those of {OWN} over networks, too' if own else ''}."
-        )
-
-    def _names(self) -> list[str]:
-        return list(next(iter(self.gains.values())))
 
 
 class _Column(NamedTuple):

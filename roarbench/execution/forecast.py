@@ -7,17 +7,8 @@ from typing import Any, NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import StoreError
-from roarbench.execution.workload import (
-    CORE,
-    GPU,
-    PARTS,
-    Rates,
-    Work,
-    assume_rates,
-    count_cost_per_image,
-    count_operations,
-    count_work,
-)
+from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
+from roarbench.execution.workload import PARTS, Work, count_cost_per_image, count_operations, count_work
 from roarbench.plan.planned_runs import (
     Common,
     Point,

@@ -14,9 +14,10 @@ from rich.table import Column
 from roarbench.datasets import decoding
 from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_graph import Step, count_forward_passes
+from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workload import Rates, count_filled_images, count_noisy_copies
+from roarbench.execution.workload import count_filled_images, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
     count_reference_epochs,

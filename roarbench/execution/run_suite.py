@@ -31,10 +31,11 @@ from roarbench.execution.job_graph import build_job_graph, find_unreachable
 from roarbench.execution.network_trials import find_peak
 from roarbench.execution.pretrained_weights import load_given, load_start
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
+from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.this_machine import PER_CORE, measure_rates, start_local
-from roarbench.execution.workload import Rates, Work
+from roarbench.execution.workload import Work
 from roarbench.jobs import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
 from roarbench.plan.protocols import ROAR

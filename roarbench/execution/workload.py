@@ -1,11 +1,10 @@
-"""Work that runs need, counted, and its rates in seconds, measured or assumed from published figures."""
+"""Work that runs need, counted: nothing is timed, and no data is opened."""
 
 import operator
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from roarbench.compute import inputs
 from roarbench.compute.augment import SHIFT
@@ -13,7 +12,6 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.scoring import count_scored_at_once
 from roarbench.datasets.sources import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
@@ -41,7 +39,6 @@ _KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16,
 _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are extracted into a file and read from there
 _NOTHING = SharedInputs()
 TRAIN, EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
-PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
 
 
 class Work(NamedTuple):
@@ -209,106 +206,6 @@ def _by_reference(
     found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
     return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Seconds per image; 0 for kinds without work."""
-
-    device: str  # what trains, scores, explains and ranks; a core decodes
-    gpus: int  # how many such devices there are; 0 for a core
-    basis: str  # what the rates are taken from; empty if they were measured on this machine just now
-    decode: float  # read and cropped
-    train: float  # in one epoch of training
-    predict: float  # scored
-    explain: float  # once forward and backward
-    draw: float  # the draws of one noisy copy
-    rank: float  # ranked by one estimator
-    submission: float | None = None  # explained by a submission in the sandbox; None where that was not measured
-    fill: float | None = None  # filled with what is made of the features that are left; None where not measured
-    load: float = 1.0  # seconds by the clock for each second of a processor: above 1 where others compute here too
-    # what the device that was measured does not have and the work goes on without, a line each
-    lacks: tuple[str, ...] = ()
-    # recipes whose trainings do not fit in its memory, `name@version`, each with the reason
-    too_large: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def measured(self) -> bool:
-        """Return whether they were just measured on this machine."""
-        return not self.basis
-
-    def record(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self) | {"measured": self.measured}
-
-    def seconds(self, work: Work) -> dict[str, float | None]:
-        """Return seconds of the device, or of a core, for each part in `PARTS`; None if unknown."""
-        return {
-            "decode": work.images_decoded * self.decode,
-            "reference": work.images_reference * self.train,
-            "attribution": work.images_explained * self.explain,
-            "noise": work.copies_drawn * self.draw,
-            "submission": _multiply(work.images_submitted, self.submission),
-            "ranking": work.images_ranked * self.rank,
-            "filling": _multiply(work.images_filled, self.fill),
-            "retraining": work.images_retrained * self.train,
-            "scoring": work.images_scored * self.predict,
-        }
-
-
-def _multiply(images: int, seconds: float | None) -> float | None:
-    """Multiply; None where there are images and their seconds are unknown."""
-    return None if images and seconds is None else images * (seconds or 0.0)
-
-
-class Assumed(NamedTuple):
-    """Operations per second of a device that need not be present."""
-
-    device: str
-    gpus: int
-    basis: str
-    train: float
-    predict: float
-    explain: float
-    rank: float  # seconds for each feature of a ranking
-    step: float = 0.0  # seconds that a pass forward and back takes at least, however small the network
-
-
-CORE = Assumed(
-    *("one core", 0, "60 GFLOP/s of a core in training, 40 else"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
-)
-GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
-    "one GPU",
-    1,
-    "an H200 at 81 TFLOP/s in training, 40 else, as ResNet-50 at 224 may reach: not measured",
-    train=8.1e13,
-    predict=4e13,
-    explain=4e13,
-    rank=1e-9,  # sorted there: not measured
-    step=0.001,  # some two hundred kernels that a processor launches, 5 microseconds each: not measured
-)
-_DECODE = 4e-8  # seconds of a core for each pixel of a photograph
-_DRAW = 1.2e-8  # seconds of a core for each number of a noisy copy
-_FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
-
-
-def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
-    """Estimate rates from counted operations, without timing."""
-    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
-    recipe = suite.recipe_record
-    together = count_training_batch(recipe, record.train_images)
-    return Rates(
-        device=machine.device,
-        gpus=machine.gpus,
-        basis=machine.basis,
-        decode=_DECODE * (PHOTO * record.size) ** 2,
-        train=max(TRAIN * recipe.area * flops / machine.train, machine.step / together),
-        predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
-        draw=_DRAW * record.channels * record.size**2,
-        rank=machine.rank * record.channels * record.size**2,
-        fill=None if machine.gpus else _FILL * record.channels * record.size**2,
-    )
 
 
 def count_operations(work: Work, flops: int, area: float = 1.0) -> float:

@@ -187,7 +187,7 @@ def _network_file(path: Path, function: str) -> tuple[str, str]:
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
     """Return the titles of the published weights that the suite explains in place of networks that it trains."""
-    names = top.texts("explains") if "explains" in top else ()
+    names = top.texts("explains", ())
     for name in names:
         with top.naming():
             if name not in PUBLISHED:

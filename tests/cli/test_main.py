@@ -18,7 +18,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import jobs, run_suite
-from roarbench.execution.workload import CORE, assume_rates
+from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.selection import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url

@@ -13,8 +13,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_unreachable
 from roarbench.execution.progress import Watch, estimate_step_seconds
+from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
-from roarbench.execution.workload import Rates, count_work
+from roarbench.execution.workload import count_work
 from roarbench.jobs import Job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, MORF, ROAR

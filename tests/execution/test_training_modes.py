@@ -12,8 +12,8 @@ from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _choose_compiling
 from roarbench.devices import COMPILING
-from roarbench.execution import this_machine
-from roarbench.execution.this_machine import describe_training_modes, measure_training_modes
+from roarbench.execution import measurement
+from roarbench.execution.measurement import describe_training_modes, measure_training_modes
 from roarbench.plan.suites import find_suite
 from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, explain_compiling, note_training_modes
 from roarbench.store.workspace import Workspace
@@ -40,7 +40,7 @@ def seconds(monkeypatch):
             raise taken
         return taken
 
-    monkeypatch.setattr(this_machine, "time_training", timed)
+    monkeypatch.setattr(measurement, "time_training", timed)
     return found
 
 

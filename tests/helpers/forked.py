@@ -17,7 +17,7 @@ import pytest  # noqa: F401
 
 from roarbench import local_workers
 from roarbench.cli import main
-from roarbench.execution import run_suite, workload
+from roarbench.execution import rates, run_suite
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
 from tests.helpers.commands import PATIENCE
@@ -58,7 +58,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_rates = lambda engine, suite, work, say: workload.assume_rates(suite, workload.CORE)
+    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
     add = ResultsStore.add
 
     def noted(store: ResultsStore, result: object, *number: int) -> bool:

@@ -1,0 +1,278 @@
+"""Measure how fast this process works: each kind of work, and each way to train, timed on made-up images."""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F
+
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.degrade import DegradedImages, fill_features
+from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.inputs import Normalisation
+from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import draw_tie_order
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.scoring import count_scored_at_once, predict
+from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.decode_image import decode_image
+from roarbench.devices import (
+    COMPILING,
+    choose_device,
+    choose_precision,
+    explain_no_compilation,
+    find_device,
+    keep_memory,
+)
+from roarbench.enums import PLAIN_FILLS, Unit
+from roarbench.errors import NoRoom
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import compute_importance_maps
+from roarbench.estimators.estimator import Batch
+from roarbench.estimators.noise import draw_normal_noise
+from roarbench.execution.rates import PHOTO, Rates
+from roarbench.execution.workload import (
+    EXPLAIN,
+    TRAIN,
+    Work,
+    count_cost_per_image,
+    count_explained_at_once,
+    count_training_batch,
+)
+from roarbench.plan.planned_runs import list_stored_levels
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.text import fit_on_one_line
+
+_STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
+_LEAST = {"cpu": 1, "cuda": 3}  # steps of each size that are timed at least: the first ones on a GPU choose kernels
+_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
+_FEW = 2  # images that are measured at least
+_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # of torch's compiler
+_LETTERS = 80  # of an error that are shown
+
+
+def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
+    """Time each kind of work in this process, on as few random images of the suite's shape as needed.
+
+    Kinds that are not part of the work are skipped; None means all that a suite may need.
+    """
+    record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
+    keep_memory()  # as workers do
+    too_large = _too_large(suite, work) if where.type == "cuda" else ()
+    flops = count_cost_per_image(suite).flops
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)
+    explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
+    n = max(batch, explained)
+    inputs = draw_images(record.shape, n, where)
+    generator, norm = torch.Generator().manual_seed(0), _norm(record)
+    model = _network(suite, generator)
+    labels = torch.randint(record.classes, (n,), generator=generator)
+    images = inputs.batch(torch.arange(explained)) / 64 - 2
+    precision = choose_precision(suite.maps.precision, where)
+    grad = [find_estimator("grad")]
+    some = Batch(images, labels[:explained].to(where), torch.arange(explained))
+    black = torch.full((record.channels, 1, 1), -2.0, device=where)
+    layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
+    ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
+    photo, scored = _photograph(record), count_scored_at_once(record.size)
+    trains, scores, explains = _kinds(work)
+    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
+    clock, processor = time.perf_counter(), time.process_time()
+    rates = Rates(
+        device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
+        gpus=torch.cuda.device_count(),
+        basis="",
+        decode=_time_call(lambda: decode_image(photo, record)),
+        train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
+        predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
+        / n,  # not filled up to a batch
+        explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
+        / explained,
+        draw=_time_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
+        rank=_time_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
+        fill=_fill_seconds(suite, work),
+    )
+    if where.type == "cuda":  # timed by the clock
+        torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
+        return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
+    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def time_training(suite: SuiteSpec, recipe: Recipe) -> float:
+    """Time the suite's network in a training by a recipe, on made-up images: seconds of an image in the mean."""
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
+    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
+    model = _network(suite, torch.Generator().manual_seed(0))
+    return _train_seconds(replace(recipe, batch=batch), model, record, flops)
+
+
+def _network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
+    record = suite.dataset_record
+    shape = (record.classes, record.channels, record.size)
+    return build_network(suite.model, *shape, generator, suite.network_source).to(choose_device())
+
+
+def _norm(record: DatasetRecord) -> Normalisation:
+    return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+
+
+def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
+    """Return the mean seconds per training image: at each size the second half of some steps is timed.
+
+    All sizes run in one short training on random images, each seen as often as in a whole training. The first half of
+    the steps includes one-time work, such as preparing shared images and choosing kernels.
+    """
+    where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
+    half = _count_timed_steps(flops, batch, sizes, where)
+    steps = 2 * half * sizes
+    images = max(batch, math.ceil(steps * batch / recipe.epochs))
+    short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
+    training, seconds = Training(model, draw_images(record.shape, images, where), labels, _norm(record), short, 0), 0.0
+    clock = _clock(where)
+    with let_cudnn_choose_kernels():
+        for _ in range(sizes):
+            for _ in range(half):
+                training.advance()
+            start = clock()
+            for _ in range(half):
+                training.advance()
+            seconds += clock() - start
+    return seconds / (sizes * half * batch)
+
+
+def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) -> int:
+    """Return how many steps of each size are timed, where an image takes so many operations in a forward pass."""
+    most = _STEPS[where.type]
+    affordable = _count_affordable(TRAIN * flops, most * batch, where) // batch
+    return max(_LEAST[where.type], min(most, affordable) // sizes)
+
+
+def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
+    """Try one step of each training; return those that exceed this process's share of memory."""
+    record, found = suite.dataset_record, []
+    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
+    recipes += [suite.recipe] if work is None or work.images_retrained else []
+    for name in dict.fromkeys(recipes):
+        recipe = find_recipe(name)
+        batch = count_training_batch(recipe, work.train if work else record.train_images)
+        inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
+        model = _network(suite, generator)
+        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
+        try:
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)
+        except NoRoom as error:
+            found.append((name, str(error)))
+    return tuple(found)
+
+
+def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
+    """Return whether there is work to train, to score and to explain."""
+    if work is None:
+        return True, True, True
+    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
+
+
+def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
+    """Return how many images of this many operations a measurement may take."""
+    return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
+
+
+def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
+    """Time the second of two calls in processor seconds, on a GPU until it is done."""
+    if not wanted:
+        return 0.0
+    work()
+    clock = _clock(choose_device())
+    start = clock()
+    work()
+    return clock() - start
+
+
+def _clock(where: torch.device) -> Callable[[], float]:
+    return time.process_time if where.type == "cpu" else _gpu_clock
+
+
+def _gpu_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
+    """Draw n random images of shape (c, h, w), half of their features removed, on a device."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
+    width = -(-pixels[0].numel() // 8)
+    removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
+    fill = torch.full((shape[0],), 128.0)
+    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
+
+
+def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
+    """Time the fills that are computed from kept features, on random photographs with half removed in squares."""
+    record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
+    if not fills or (work is not None and not work.images_filled):
+        return 0.0
+    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=choose_device())
+    images = photo.expand(_FEW, -1, -1, -1)
+    squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
+    mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
+    return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
+
+
+def _photograph(record: DatasetRecord) -> bytes:
+    """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
+    coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
+    side = PHOTO * record.size
+    file = BytesIO()
+    Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
+def measure_training_modes(suite: SuiteSpec) -> Speeds:
+    """Measure the images a second that the suite's network trains with by each mode, at full size, on this device.
+
+    ResNet-50 takes minutes, nearly all of them to compile it twice.
+    """
+    return {name: _measure(suite, mode) for name, mode in _MODES.items()}
+
+
+def describe_training_modes(speeds: Speeds) -> str:
+    """Return what was measured in words."""
+    return ", ".join(
+        f"{name} {found:,.0f} images/s" if isinstance(found, float) else f"{name} {found}"
+        for name, found in speeds.items()
+    )
+
+
+def _measure(suite: SuiteSpec, mode: str) -> float | str:
+    with _compiling(mode):
+        try:
+            rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,)))
+        except Exception as error:  # whatever a compiler of somebody's machine raises is the finding
+            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
+    return (mode and explain_no_compilation()) or rate
+
+
+@contextmanager
+def _compiling(mode: str) -> Iterator[None]:
+    """Let trainings of this process compile by a mode of torch's compiler, or not where it is empty."""
+    before = os.environ.pop(COMPILING, None)
+    try:
+        os.environ |= {COMPILING: mode} if mode else {}
+        yield
+    finally:
+        os.environ.pop(COMPILING, None)
+        os.environ |= {} if before is None else {COMPILING: before}
