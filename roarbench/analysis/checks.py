@@ -8,9 +8,9 @@ from typing import NamedTuple
 from roarbench.enums import Unit
 from roarbench.store.run_result import RunResult
 
-NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
-LEVEL = 0.01  # of the test; one network in a hundred that guesses passes for one that does not
-MARGIN = 0.1  # of the way from a guess to no error, below which an explained network is next to useless
+NEAR_CHANCE = "near chance"  # note on a reference whose maps explain an almost random classifier
+LEVEL = 0.01  # significance level of the test: 1 % of guessing networks pass for better ones
+MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 
 def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
@@ -96,9 +96,10 @@ def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -
 def is_at_chance(correct: int, total: int, classes: int) -> bool:
     """Test whether this many correct predictions are consistent with chance: exact binomial, one-sided, at `LEVEL`."""
     above = correct / total - 1 / classes
-    if above > 0 and math.exp(-2 * total * above**2) < LEVEL:  # a bound on that chance (Hoeffding 1963, theorem 1)
+    # upper bound of the binomial tail (Hoeffding 1963, theorem 1)
+    if above > 0 and math.exp(-2 * total * above**2) < LEVEL:
         return False
-    from scipy.special import bdtrc  # as long to import as a board takes, and seldom needed
+    from scipy.special import bdtrc  # importing scipy.special takes as long as a board, and few tables need it
 
     return bool(bdtrc(correct - 1, total, 1 / classes) >= LEVEL)
 

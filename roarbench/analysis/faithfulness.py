@@ -19,11 +19,11 @@ from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop
 from roarbench.store.quantus_scores import ScoreSpec
 
-IMAGES = 64  # the first of the test split; one batch of Quantus
-STEPS = 8  # per channel: a step flips an eighth of the pixels, counted in scalars
-PATCHES = 8  # regions along a side
-REGIONS = 16  # that are removed: a quarter of the image
-RUNS = 50  # random subsets of an eighth of the scalars
+IMAGES = 64  # the first test images; one batch of Quantus
+STEPS = 8  # steps per channel: each step flips an eighth of the pixels, counted in scalars
+PATCHES = 8  # regions per side
+REGIONS = 16  # removed regions: a quarter of the image
+RUNS = 50  # random subsets, each of an eighth of the scalars
 SEED = 0
 
 
@@ -32,9 +32,9 @@ class Metric:
     """A metric with its column."""
 
     id: str  # name in the store, in JSON and in CSV
-    heading: str  # of the column, with an arrow to where a map is better
-    parameters: str  # what is asked of Quantus, for any size of image; part of a score's identity
-    about: str  # what the number is
+    heading: str  # column heading, with an arrow towards better maps
+    parameters: str  # arguments of Quantus, for any image size; part of a score's identity
+    about: str  # description of the number
 
 
 _COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"
@@ -97,6 +97,6 @@ def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) 
     for point, seeds in suite_results.held(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
         row = np.asarray(np.mean(known, axis=0, dtype=np.float64) if known else np.nan)
-        if ((row >= 0) & (row <= 1)).all():  # NaN is none
+        if ((row >= 0) & (row <= 1)).all():  # comparisons with NaN are false
             found[point] = row
     return found

@@ -19,7 +19,7 @@ from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.run_result import RunResult
 
-Grid = Sequence[Sequence[RunResult]]  # by map and network
+Grid = Sequence[Sequence[RunResult]]  # [map][network]
 
 
 def load_own_network_board(

@@ -16,16 +16,16 @@ from roarbench.errors import UnknownName
 from roarbench.stats.curves import compute_gain
 
 BASES = ("grad", "gb", "ig")
-STRONG = ("sgsq", "var")  # the ensembles that the paper finds better than Random
+STRONG = ("sgsq", "var")  # ensembles that beat Random in the paper
 ENSEMBLES = ("sg", *STRONG)
-SOBELS = ("sobel-released", "sobel")  # the paper's table has the first; a table of ours may have both
+SOBELS = ("sobel-released", "sobel")  # the paper's table has the first; a table of this package may have both
 BEST_BASE = {"imagenet": "grad", "food101": "grad", "birdsnap": "gb"}
-Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 is the untouched images
+Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 means clean images
 Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
 HOOKER_DATASETS = {"ImageNet": "imagenet", "Food_101": "food101", "Birdsnap": "birdsnap"}
 HOOKER_ESTIMATORS = {
     "Random": "random",
-    "Sobel": "sobel-released",  # as the paper's code computes it; `sobel` here is another control
+    "Sobel": "sobel-released",  # the Sobel map of the paper's code; the control `sobel` is computed differently
     "GRAD": "grad",
     "SG-GRAD": "sg-grad",
     "SG-SQ-GRAD": "sgsq-grad",
@@ -39,7 +39,7 @@ HOOKER_ESTIMATORS = {
     "SG-SQ-IG": "sgsq-ig",
     "VAR-IG": "var-ig",
 }
-# Hooker et al. 2019, section 4: the accuracy of an ImageNet model that is not retrained, 90% removed at random
+# Hooker et al. 2019, section 4: accuracy of an ImageNet model without retraining, 90 % removed at random
 UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
 
@@ -50,7 +50,7 @@ class Holds(StrEnum):
     NO = "fails"
     OPEN = "open"
     UNKNOWN = "no data"
-    UNASKED = "cannot say"  # the measure has no answer to this claim
+    UNASKED = "cannot say"  # the measure cannot test this claim
 
 
 class Finding(NamedTuple):
@@ -75,7 +75,7 @@ class Tables(NamedTuple):
 
     roar: Curves
     unretrained: Curves
-    # the gain of a row by its curve and Random's, in points; None where they have no common levels
+    # computes a row's gain in points from its curve and Random's; None without common levels
     gain: Callable[[Curve, Curve], float | None] | None = None
 
 
@@ -84,7 +84,7 @@ class Pair(NamedTuple):
 
     estimator: str
     control: str
-    t: float  # 0 of gains
+    t: float  # 0 for gains
 
 
 HALF = "half of the accuracy at t = 0"
@@ -96,7 +96,8 @@ class Check(NamedTuple):
 
     where: str
     agrees: bool
-    pairs: tuple[Pair, ...]  # where it agrees, all that it needs; else those that contradict the claim
+    # pairs that the claim needs in an agreeing cell, pairs that contradict the claim in another cell
+    pairs: tuple[Pair, ...]
 
     def is_clear(self, significant: Collection[Pair]) -> bool:
         """Return whether significant differences decide the cell."""
@@ -112,7 +113,8 @@ class Claim:
     text: str
     where: str
     checks: Callable[[Tables], Iterable[Check]]
-    by_networks: bool = True  # own-network gain has an answer: it is about estimators, not about retraining
+    # own-network gain can test the claim: the claim compares estimators, not kinds of training
+    by_networks: bool = True
 
     def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
         """Test the claim on a table; only significant differences decide.
@@ -122,7 +124,7 @@ class Claim:
             significant: Pairs that differ significantly. If None, as for published means, all differences count.
         """
         checks = list(self.checks(tables))
-        against = tuple(check.where for check in checks if not check.agrees)  # every claim here speaks of all its cells
+        against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
         counts = [check.agrees for check in checks if significant is None or check.is_clear(significant)]
         verdict = Holds.OPEN if checks else Holds.UNKNOWN
         if not all(counts):

@@ -27,7 +27,7 @@ from roarbench.store.image_sources import ImageNote, hash_source
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import list_suites, read_suites
 
-_FEWEST = 4  # hex digits of a fingerprint that a caller may write
+_FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 
 
 def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
@@ -91,11 +91,10 @@ class ResultsQuery(NamedTuple):
     """Results that a reader asks for: store, images and explained networks."""
 
     store: Path
-    db: str = ""  # URL of its database, if that is named
-    limit: int | None = None  # images of each split of the small version; None for the whole
-    data: str = ""  # folder of the images, or the start of their fingerprint; the suite's own images if empty
-    # file or name of the weights of each reference, or the start of what a title calls them; the suite's own references
-    # if empty
+    db: str = ""  # database URL; the store's own database if empty
+    limit: int | None = None  # images per split of a reduced data set; None for the whole
+    data: str = ""  # folder of the images, or the start of their fingerprint; empty for the suite's own images
+    # file or name of each reference's weights, or the start of its name in titles; empty for the suite's own references
     references: tuple[str, ...] = ()
 
 
@@ -184,7 +183,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     """
     suite, found = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
-    # a row's maps are also handed to other images, under names of their own
+    # the map of an added row also gives other images' masks, and those points have other estimator ids
     added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
     own = {point: key for point, key in begins.items() if point not in added}
     place = (suite.dataset, suite.model)

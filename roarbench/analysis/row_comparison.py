@@ -44,7 +44,7 @@ class RowPair(NamedTuple):
     """
 
     gain: Estimate
-    comparison: Comparison | None  # with the verdict of every table on them; None without one
+    comparison: Comparison | None  # with the verdict of all tables; None for pairs without a verdict
     levels: tuple[Level, ...]
     counted: tuple[str, str]
 

@@ -16,10 +16,10 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample, estimate_share
 from roarbench.text import capitalize, format_interval
 
-SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
-TIED = 0.5  # a row of whose features more than this share have one value is doubted
+SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
+TIED = 0.5  # a row is doubted if a larger share of its features has one value
 BLURRED_MAP, MASKS = "random-blurred", "masks"
-MARKS = {  # by kind, what has a share of the gain; of masks, of the images' accuracy above chance
+MARKS = {  # the baseline that achieves a share of the gain, by kind; masks achieve a share of the accuracy above chance
     "blurred": "its blurred twin, which adds no information,",
     "untrained": "its untrained twin, which has learnt nothing,",
     OTHER_IMAGE: "its map of another image",
@@ -40,10 +40,10 @@ class Mark(NamedTuple):
     """A piece of evidence against a row."""
 
     kind: str  # one of `MARKS`
-    # how much of the row's gain a weaker baseline also achieves; of masks, how much of the accuracy above chance masks
-    # alone reach. 1 is all of it. Missing where the row has no gain
+    # share of the row's gain that a weaker baseline achieves; for `masks`, share of the images' accuracy above chance.
+    # Missing for rows without a gain
     share: Estimate
-    grade: Grade | None  # by the lower end of the interval; None without an interval
+    grade: Grade | None  # from the lower end of the interval; None without an interval
 
     @property
     def words(self) -> str:
@@ -79,7 +79,7 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
     """Return the warnings under a protocol, for every estimator that has one."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
     found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
-    if are_warnings_about(protocol):  # of twins, which stand in tables too, nothing else is judged
+    if are_warnings_about(protocol):  # tables with twins have general doubts only
         found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
 

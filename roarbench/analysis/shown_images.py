@@ -30,7 +30,7 @@ class ImageAnswers(NamedTuple):
     own: tuple[int, ...]
     against: tuple[int, ...]
     of: int
-    word: str = "right"  # what is counted; under own-network gain predictions that are "kept"
+    word: str = "right"  # name of a count; own-network gain counts predictions that are "kept"
 
 
 def find_pictured_protocol(results: SuiteResults) -> Protocol:

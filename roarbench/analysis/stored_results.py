@@ -36,9 +36,9 @@ from roarbench.store.submissions import (
 )
 from roarbench.store.workspace import Workspace
 
-_SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
-STABLE_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
-joined = lru_cache(64)(add_estimators)  # a board asks for the same ones again and again
+_SHOWN = 8  # shown hex digits of a fingerprint; options accept them too
+STABLE_ENOUGH = 0.8  # minimum prediction stability of a row without a mark
+joined = lru_cache(64)(add_estimators)  # a board requests the same suites repeatedly
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class Versions:
     """All versions of a suite in a store."""
 
     suite: SuiteSpec
-    stored: tuple[Version, ...]  # of which images and references, oldest first
-    notes: tuple[ImageNote, ...]  # where the images of its data set came from
-    # fingerprints of images that a run failed on, each with the images per split, oldest first
+    stored: tuple[Version, ...]  # images and references that have results, oldest first
+    notes: tuple[ImageNote, ...]  # sources of the data set's images
+    # fingerprints of the images of failed runs, with images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
     def own_images(self, limit: int | None) -> str:

@@ -19,7 +19,7 @@ from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import Drawn
 from roarbench.stats.verdicts import Comparison
 
-_NOTHING = Correctness((), (), {})  # of a protocol that the suite does not have
+_NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 
 
 @dataclass(frozen=True, eq=False)

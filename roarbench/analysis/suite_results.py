@@ -34,8 +34,8 @@ from roarbench.stats.variance import Spread, estimate_spread
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 
-VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
-ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by point of a curve and seed
+VOID = "tests the installation only"  # title of a board whose networks are at chance
+ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by (estimator, level) and seed
 
 
 class OtherResults(NamedTuple):
@@ -52,32 +52,32 @@ class SuiteResults:
 
     suite: SuiteSpec
     data: str  # fingerprint of the images
-    limit: int | None  # images per split if the data set was made small; None for the whole
-    results: dict[Point, RunResult]  # by point; those that are missing are not in it
-    # why, in words, for each estimator of which a row is not verified, or one that it is held against
+    limit: int | None  # images per split of a reduced data set; None for the whole
+    results: dict[Point, RunResult]  # without missing points
+    # by estimator: the reason why its row, or a row that it is compared with, is not verified
     doubts: dict[str, str] = field(default_factory=dict)
-    # by estimator id, what was handed in; its texts are somebody's, to be shown as text
+    # by estimator id; their texts are untrusted
     submissions: dict[str, Submission] = field(default_factory=dict)
-    # scores of estimators by metric, shown in columns of their own, no part of gain or place
+    # scores by estimator and metric, in columns of their own; gain and place ignore scores
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    # what the title says of images and reference, where the store holds others or they are not the suite's
+    # names of images and references in the title, if the store has several versions or the suite names others
     named: tuple[str, ...] = ()
-    # `--data` and `--reference` as they would be written to be shown this; empty where neither is needed
+    # values of `--data` and `--reference` that select these results; empty if neither is needed
     asked: tuple[str, ...] = ()
-    others: tuple[OtherResults, ...] = ()  # what else the store has results of the suite on
-    # the untouched test images scored by each reference, by its number; those not scored are missing
+    others: tuple[OtherResults, ...] = ()  # other versions with results of the suite
+    # scores of the clean test images by reference number, without missing ones
     references: dict[int, RunResult] = field(default_factory=dict)
-    # what `validate` found, in words, for each submission where it found something
+    # findings of `validate`, by submission
     findings: dict[str, str] = field(default_factory=dict)
-    # what imports say of rankings that are not here: as `kept`, by the checksum of the rankings
+    # imported prediction stability by checksum of the rankings, for rankings that this store lacks
     shares: dict[str, float] = field(default_factory=dict)
-    # share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator, the mean
-    # over its rankings; missing where no ranking at hand says it
+    # share of noisy copies with an unchanged prediction, in [0, 1], by estimator, mean over its rankings; estimators
+    # without recorded shares are missing
     prediction_stability: dict[str, float] = field(default_factory=dict)
-    # share of a map's features that have its commonest value, in [0, 1], by estimator, the mean over its rankings;
-    # missing where no ranking at hand says it
+    # share of features that have the map's most frequent value, in [0, 1], by estimator, mean over its rankings;
+    # estimators without recorded shares are missing
     ties: dict[str, float] = field(default_factory=dict)
-    # by the key of a run in which a network is scored under its own map, the hashes of the removal masks, as text
+    # hashes of removal masks as text, by key of a run whose network is scored under its own map
     masks: dict[str, str] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
 
@@ -173,7 +173,7 @@ class SuiteResults:
     def _collected(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.suite.shared(protocol, unit, fill)
-        if not levels or protocol.by_networks:  # whose answers say nothing one by one
+        if not levels or protocol.by_networks:  # correctness per image has no meaning for these protocols
             return None
         held, others = (self.held(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:

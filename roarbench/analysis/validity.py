@@ -19,7 +19,7 @@ from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.sampled_gains import Drawn
 
-KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
+KINDS = (*TWINS, "redrawn")  # `redrawn` belongs to Random alone
 
 
 class Twin(NamedTuple):
@@ -33,11 +33,10 @@ class Twin(NamedTuple):
 class Panel:
     """The rows of a suite with their checks."""
 
-    evidence: Evidence  # its protocol and unit are those whose gains and order are checked
-    names: tuple[str, ...]  # estimators and controls, without their twins, in the suite's order
-    # how alike the protocol's order of these rows is to another one, by what orders them too: `kar`, `morf`, `unit
-    # pixel`, … or the title of another suite; None for fewer than three common rows. Without an interval where nothing
-    # says how trainings vary
+    evidence: Evidence  # gains and order of its protocol and unit are checked
+    names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
+    # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
+    # or the title of another suite. None for fewer than three common rows; no interval without data on training noise
     agreements: dict[str, Agreement | None]
 
 

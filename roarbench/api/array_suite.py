@@ -39,11 +39,11 @@ from roarbench.plan.toml_table import format_toml
 from roarbench.text import fit_on_one_line, format_percent
 
 Arrays = tuple[Any, Any]  # images and labels
-_FEW = 4  # images that a network is checked on
-_CUT = 1e-3  # share of the values of test images that may lie beyond those of the training images
-_TRIED = 512  # test images whose predictions are compared before and after they are kept in steps
-_CHANGED = 0.01  # share of them that may change without a word
-UNTRIED = "# peak not tried yet"  # last line of such a suite's file
+_FEW = 4  # images for checks of a network
+_CUT = 1e-3  # share of test values that may lie outside the range of the training images
+_TRIED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
+_CHANGED = 0.01  # share of these images that may change class without a message
+UNTRIED = "# peak not tried yet"  # last line of the file until the learning rate is tuned
 
 
 class Given(NamedTuple):
@@ -56,9 +56,9 @@ class Given(NamedTuple):
 class GivenNetwork(NamedTuple):
     """A network that the caller passed, in the form that files have."""
 
-    model: nn.Module  # in eval mode, with a logit for each class
-    source: str  # the file that builds it, with random weights
-    function: str  # of that file
+    model: nn.Module  # eval mode; returns one logit per class
+    source: str  # Python file that builds the network with random weights
+    function: str  # function or class of that file
     classes: int
 
     @property
@@ -122,7 +122,7 @@ def write_arrays(
             for split, one in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
             (folder / "network.py").write_text(given.source, "utf-8")
-            scale = 255 / (kept.high - kept.low)  # pixels are in 256 steps
+            scale = 255 / (kept.high - kept.low)  # stored pixels have 256 steps
             norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             if any(find_protocol(one).retrain.trains for one in settings["protocols"]):
@@ -171,7 +171,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
             given = given._replace(source=source, function=function)
         try:
             check_rebuilt(whole, given.built(few), few)
-        except RuntimeError as error:  # other weights
+        except RuntimeError as error:  # weights do not fit
             seen = fit_on_one_line(str(error), 160)
             raise CallerError(
                 f"{file or 'its file'} builds another network ({seen}); build the one that you hand in"
@@ -264,7 +264,7 @@ def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
         try:
             with torch.inference_mode():
                 found = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
-        except Exception:  # of whoever wrote it
+        except Exception:  # the caller's network may raise anything
             return False
         if tuple(found.shape) != (2, given.classes):
             return False
@@ -287,7 +287,7 @@ def tune_once(path: Path, say: Callable[[str], object]) -> bool:
     if not _is_untried(path):
         return False
     with lock_file(path.with_suffix(".lock")):
-        if _is_untried(path):  # no other process was faster
+        if _is_untried(path):  # another process may have tuned the suite before the lock was free
             text = tune_recipe(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
             write_whole(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))
     return True

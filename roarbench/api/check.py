@@ -124,7 +124,7 @@ class _Request(NamedTuple):
     networks: Sequence[nn.Module]
     pixels: Tensor
     labels: Tensor
-    targets: Tensor  # classes that the first network predicts
+    targets: Tensor  # the first network's predicted classes, int64 (n,)
     agreed: NDArray[np.bool_]
     columns: Sequence[_Column]
     replace: Mapping[str, Replace]
@@ -144,9 +144,9 @@ class _Request(NamedTuple):
 class _Answers(NamedTuple):
     """Correctness of the networks under one estimator's maps, a list over batches."""
 
-    correct: dict[str, NDArray[np.bool_]]  # by column, (levels, images)
-    kept: list[NDArray[np.bool_]]  # (maps, networks, levels, images that count)
-    same: list[bool]  # whether the networks' masks are equal
+    correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
+    kept: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
+    same: list[bool]  # True where all networks have the same masks
 
 
 def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:

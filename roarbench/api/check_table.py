@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 OWN = "own network"
-_SHOWN = 4  # pairs of rows that a sentence names
+_SHOWN = 4  # pairs of rows in a sentence
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +35,8 @@ class CheckTable(GainTable):
     levels: Mapping[str, tuple[float, ...]]
     images: int
     own_network: OwnNetworkTable | None = None
-    fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns and names of 0 by construction
+    # (column, name) pairs whose gain is 0 by construction
+    fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""

@@ -42,10 +42,10 @@ from roarbench.submissions.checks import compare_maps
 from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of
 from roarbench.submissions.file import Submission, check_source, read_submission
 
-_TRIED = 4  # images of noise that a function is tried on
-Given = Any  # a function, a class, the id of an estimator, the path of a file, or arrays of maps
-Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array for each reference
-_AT_ONCE = 512  # images that are ranked at once
+_TRIED = 4  # noise images for a function's trial
+Given = Any  # a function, a class, an estimator id, a file path, or arrays of maps
+Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per reference
+_AT_ONCE = 512  # images per ranking batch
 _STUB = '''\
 """Maps that were handed in as arrays; these are their checksums, one for each reference."""
 
@@ -94,7 +94,8 @@ def evaluate(
     """
     suite = load_suite(suite) if isinstance(suite, str) else suite
     suite.store = suite.store if store is None else Path(store)
-    listed = [estimators] if isinstance(estimators, str) else estimators  # else each letter would be one
+    # a bare string would count as a list of letters
+    listed = [estimators] if isinstance(estimators, str) else estimators
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
     said = make_console(quiet)
@@ -135,7 +136,7 @@ def _try(made: Submission, plan: Plan) -> None:
         raise CallerError(str(error)) from None
     everything, before = torch.arange(_TRIED), _state_of(model)
     once, drew = tried.maps(everything)
-    if drew:  # images are then explained one at a time
+    if drew:  # an estimator that draws gets one image at a time
         alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
         once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
         compare_maps(once, again, again, again.flip(0))
@@ -221,7 +222,7 @@ class _Evaluation(NamedTuple):
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
         row = self._kept(make_maps_submission(name, maps), trusted=True)
-        part = self._part(plan, [row])  # its twins would ask a function
+        part = self._part(plan, [row])  # twins need a function, and maps have none
         part = select_part_of_suite(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
         keep_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
@@ -281,7 +282,7 @@ def _array(name: str, found: Any) -> NDArray[np.float32]:
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    if not np.isfinite(values).all():  # before anything is trained for them
+    if not np.isfinite(values).all():  # before any training for these maps
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
     return np.ascontiguousarray(drop_channel_axis(values), np.float32)
 

@@ -27,12 +27,12 @@ _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or ar
 class Explained(NamedTuple):
     """Images that one of the networks explains."""
 
-    number: int  # of the network
-    model: nn.Module  # eval mode, logits out
-    images: Tensor  # float32 (n, c, h, w), as the network takes them
+    number: int  # the network's number
+    model: nn.Module  # eval mode, returns logits
+    images: Tensor  # float32 (n, c, h, w), in the network's input scale
     targets: Tensor  # int64 (n,), the classes to explain
-    rows: Tensor  # int64 (n,), where the images stand among all
-    ids: Tensor  # int64 (n,), numbers of the images, by their content: their chance depends on nothing else
+    rows: Tensor  # int64 (n,), positions among all images
+    ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
 
 Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
@@ -45,8 +45,8 @@ class Explainers:
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
     others: Mapping[str, Explainer]
-    mean: Tensor  # of the images' channels, (c, 1, 1)
-    black: Tensor  # the least value of each channel, (c, 1, 1)
+    mean: Tensor  # channel means of the images, (c, 1, 1)
+    black: Tensor  # smallest value of each channel, (c, 1, 1)
 
     def rank(self, explained: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps."""
@@ -115,7 +115,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     Raises:
         CallerError: One of them neither makes nor holds maps.
     """
-    keep_memory()  # of maps that this process makes
+    keep_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
     named = listed if isinstance(listed, Mapping) else _name_ids(listed)
     if not named:
@@ -160,7 +160,7 @@ def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     if isinstance(given, Sequence | np.ndarray | Tensor):
         return _arrays(name, given, images, networks)
     kind = type(given).__name__
-    if hasattr(given, "attribute"):  # an object of captum explains the one network that it was made with
+    if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
         raise CallerError(f"{name} is an object of {kind}, which belongs to one network; write the class {kind}")
     raise CallerError(f"{name} is a {kind}; expected a function of {_TAKES}")
 

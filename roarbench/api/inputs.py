@@ -18,8 +18,8 @@ from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published
 from roarbench.text import fit_on_one_line
 
-_FAR = 1e-4  # share of the values below the middle ones, and above
-_SAMPLE = 10**6  # values of a channel that tell the middle ones
+_FAR = 1e-4  # share of outlying values at each end
+_SAMPLE = 10**6  # values per channel for the quantiles
 
 
 class Range(NamedTuple):
@@ -40,7 +40,7 @@ def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
     try:
         found = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
-    except (TypeError, ValueError, RuntimeError) as error:  # of numpy and torch, for ragged lists, sparse tensors …
+    except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         raise CallerError(f"{what} cannot be read as an array ({seen}); hand in one array or tensor") from None
     if found.dtype.kind not in "biuf":
@@ -119,7 +119,7 @@ def find_value_range(images: NDArray[np.float32]) -> Range:
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
     some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
     least, most = np.quantile(some, (_FAR, 1 - _FAR), axis=1)
-    width = np.where(most > least, most - least, np.inf)  # of channels that are constant but for some values
+    width = np.where(most > least, most - least, np.inf)  # a channel may be constant except for outliers
     low, high = np.maximum(low, least - width), np.minimum(high, most + width)
     return Range(low, np.where(high == low, low + 1, high))
 

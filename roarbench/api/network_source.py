@@ -139,7 +139,7 @@ def _structure(model: nn.Module, written: Written) -> str:
     plain, out = deepcopy(model).cpu(), io.BytesIO()
     for module in plain.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):
-            module.reset_running_stats()  # what training left is no structure
+            module.reset_running_stats()  # running statistics come from training, not from the structure
     pickler = _Pickler(out)
     pickler.numbers, pickler.written = {}, written
     pickler.dump(plain)

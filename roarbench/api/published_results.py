@@ -86,6 +86,6 @@ def _cache_results(files: list[Path]) -> Path:
                 import_results(store, file)
         try:
             made.rename(place)
-        except OSError:  # another process was first
+        except OSError:  # another process has made the folder
             shutil.rmtree(made)
     return place

@@ -20,18 +20,18 @@ from roarbench.compute.network_checks import check_network
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 
-_PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
-_FEW = 4  # images that a network is checked on
+_PIXELS = 2**17  # pixels per batch: larger batches take more memory and are not faster on a CPU
+_FEW = 4  # images for checks of a network
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-Replace = Callable[[slice | Tensor, Tensor], Tensor]  # rows of the images, and their mask: the images degraded
+Replace = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
 class Removal(NamedTuple):
     """Order, levels and unit of a removal."""
 
     order: Order
-    levels: tuple[float, ...]  # fractions removed, in (0, 1]
+    levels: tuple[float, ...]  # removal fractions in (0, 1]
     unit: Unit
 
     @classmethod

@@ -34,7 +34,7 @@ from roarbench.submissions.file import Submission, check_source, parse_source
 from roarbench.submissions.launch import list_package_folders
 from roarbench.text import fit_on_one_line
 
-_LONGEST = 300  # letters of a description
+_LONGEST = 300  # characters of a description
 _PLAIN = '''\
 class estimator:
     """Called as captum's are; the function gets plain tensors, and may return an array."""
@@ -45,10 +45,10 @@ class estimator:
     def attribute(self, inputs, target):
         return torch.as_tensor({call}(self.model, inputs.detach(), target), dtype=torch.float32, device=inputs.device)
 '''
-_WAYS = {  # by the number of arguments that have no default
-    1: "estimator = {call}\n",  # captum's: of the model
+_WAYS = {  # by number of required arguments
+    1: "estimator = {call}\n",  # captum's form, with the model
     3: _PLAIN,
-    4: "estimate = {call}\n",  # that of submissions: with a generator
+    4: "estimate = {call}\n",  # a submission's form, with a generator
 }
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
@@ -224,10 +224,10 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
     functions = [value] if isinstance(value, FunctionType) else _methods(value)
     source, found = _source(name, value, functions), dict[str, object]()
     found |= vars(sys.modules.get(value.__module__, object))
-    for each in functions:  # what it finds by name: globals, then variables around it
+    for each in functions:  # later updates win: globals, then enclosing variables
         found |= each.__globals__
         for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
-            with suppress(ValueError):  # there is nothing in it yet
+            with suppress(ValueError):  # the variable may have no value yet
                 found[other] = cell.cell_contents
     used = {other: found[other] for other in _globals(compile(source, "<source>", "exec")) if other in found}
     used.pop(name, None)
@@ -236,7 +236,7 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
 
 def _methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, without those added by decorators."""
-    held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
+    held = (getattr(each, "__func__", each) for each in vars(value).values())  # unwraps static and class methods
     found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
     return [each for each in found if each.__code__.co_filename != "<string>"]
 

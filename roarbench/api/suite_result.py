@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-_WIDTH = 120  # letters of a line of text
+_WIDTH = 120  # characters per line of text
 
 
 class Difference(NamedTuple):

@@ -25,19 +25,19 @@ from roarbench.store.schema import failures, forgotten, imports, reproductions, 
 from roarbench.text import fit_on_one_line
 
 _KINDS = {"result": results, "failure": failures}
-_VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said of a result goes with it
+_VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance records, archived with their result
 
 
 @dataclass(frozen=True)
 class Forgotten:
     """An archived row."""
 
-    run: Run  # what had been done or tried
+    run: Run  # the run that was done or tried
     kind: str  # `result` or `failure`
-    row: dict[str, Any]  # the whole row as it was, with what was said of it; bytes as hex digits, times as ISO 8601
-    reason: str  # why, in its owner's words
+    row: dict[str, Any]  # the archived row with its provenance records; bytes as hex digits, times as ISO 8601
+    reason: str  # the owner's reason
     who: str  # user and host
-    created: datetime  # when, in UTC
+    created: datetime  # time of archiving, UTC
 
 
 class ForgottenCounts(NamedTuple):

@@ -20,20 +20,20 @@ from roarbench.store.workspace import Workspace
 class Artifact(NamedTuple):
     """An explained network, ranking or shared scoring network in a store's folder."""
 
-    key: str  # hash of the record of what it is, 32 hex digits
-    what: str  # how messages call it
-    checksum: str  # of its contents; empty if the folder lacks it
-    named: str = ""  # key of the reference or common network by which runs name it; empty for a ranking
-    rankings: str = ""  # checksum of the rankings that a network was tuned on; empty for anything else
+    key: str  # hash of the artifact's record, 32 hex digits
+    what: str  # name in messages
+    checksum: str  # checksum of the content; empty if the folder lacks the artifact
+    named: str = ""  # key of the reference or common network in run records; empty for a ranking
+    rankings: str = ""  # checksum of the rankings that tuned a network; empty for other artifacts
 
 
 class RecordedChecksum(NamedTuple):
     """A checksum that a result records of an input."""
 
     run: str  # key of the result
-    what: str  # how messages call what it rests on
-    checksum: str  # of its contents then
-    here: str  # of what the folder has
+    what: str  # name of the input in messages
+    checksum: str  # checksum of the input at the time of the run
+    here: str  # checksum of the folder's file
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ class Checksums:
 
 def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, made_here: bool) -> bool:
     """Return whether a folder may replace the recorded checksum with its own."""
-    if not row.checksum:  # a folder's to make: its command may have leased nothing yet, or have ended
+    # another folder is making the artifact; its command may not have a lease yet, or may have ended
+    if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
     made = made_here and each.checksum not in ("", row.checksum)
     return own and made and not _rests_on(connection, row, each)

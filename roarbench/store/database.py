@@ -24,11 +24,12 @@ from sqlalchemy.exc import DBAPIError
 from roarbench.errors import RunError, StoreError
 
 T = TypeVar("T")
-_CHUNK = 10_000  # keys in one statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
+_CHUNK = 10_000  # keys per statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
 _INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-PATIENCE = 60  # seconds to wait for another process's transaction; ours take milliseconds
-_AWAY = ("08", "57P0", "53300", "40P01", "40001")  # how SQLSTATE begins: no connection, shutting down, full; deadlock
-_ADVICE = {  # a piece of the database's own message -> what to do; the first that fits
+PATIENCE = 60  # seconds to wait for another process's transaction; transactions here take milliseconds
+# SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
+_AWAY = ("08", "57P0", "53300", "40P01", "40001")
+_ADVICE = {  # part of the database's message -> advice; the first match counts
     "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
     "is full": "the disk is full; make room and run the same command again, finished runs are kept",
     "disk I/O error": "the disk is full or damaged; make room and run the same command again, finished runs are kept",
@@ -104,7 +105,8 @@ class Database:
                 elapsed = time.monotonic() - begun
                 if not is_unreachable(error) or elapsed > self.patience:
                     raise
-                if not told and threading.current_thread() is threading.main_thread():  # whoever is told may block
+                # `tell` may block, so other threads stay silent
+                if not told and threading.current_thread() is threading.main_thread():
                     self.tell(f"{error}; until then this command waits, and nothing is lost")
                     told = True
                 time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
@@ -150,7 +152,7 @@ class Database:
     def _sound(self) -> Iterator[None]:
         try:
             yield
-        except ValueError as error:  # rows check themselves when they are read
+        except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
     def watch(self) -> None:
@@ -166,7 +168,7 @@ class Database:
             with closing(self._engine.raw_connection()) as held, closing(sqlite3.connect(copy)) as kept:
                 cast(sqlite3.Connection, held.driver_connection).backup(kept)
             saved = f"its rows are in {copy}: move that back and run the same command again"
-        except (DBAPIError, sqlite3.Error):  # its folder is gone, too, or no connection was open
+        except (DBAPIError, sqlite3.Error):  # the folder is gone too, or no connection was open
             saved = "nothing of it could be saved; restore a copy"
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
 
@@ -201,7 +203,7 @@ def is_unreachable(error: StoreError) -> bool:
     cause = error.__cause__
     if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):
         return False
-    state = getattr(cause.orig, "sqlstate", None)  # none where not even a connection was made
+    state = getattr(cause.orig, "sqlstate", None)  # None if no connection was established
     return cause.connection_invalidated or state is None or state.startswith(_AWAY)
 
 

@@ -16,7 +16,7 @@ from roarbench.identity import Keyed, check_record, hash_value
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images
 
-LOCAL = "local"  # kind of images from a folder that the caller named
+LOCAL = "local"  # kind of images from a caller's folder
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class ImageNote(Keyed):
 
     data: str  # fingerprint of the decoded images and labels
     dataset: str
-    limit: int | None  # images per split if the data set was made small; None for the whole
+    limit: int | None  # images per split of a reduced data set; None for the whole
     kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
-    folder: str = ""  # of a local source, its path; of one that was imported, the last part of it
-    files: str = ""  # of a local source, hash of what `hash_source` takes; empty where it is not known
+    folder: str = ""  # path of a local source; only the last part of the path if imported
+    files: str = ""  # `hash_source` of a local source; empty if unknown
 
 
 def read_image_notes(database: Database) -> list[ImageNote]:
@@ -64,7 +64,7 @@ def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
     """Return the sources of a data set's decoded images in a folder, the latest last."""
     found = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
-        with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
+        with suppress(ValueError, LookupError):  # loading the images reports damage
             found.append(_make_note(json.loads(path.read_text())))
     return [note for note in found if note.dataset == dataset]
 

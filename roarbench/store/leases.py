@@ -24,7 +24,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select,
 from roarbench.store.database import find_present, insert_new, select_matching, split_keys
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
-SILENCE = timedelta(seconds=120)  # after which an owner on another host counts as dead
+SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after this silence
 PULSE = 30.0  # seconds between heartbeats
 
 
@@ -32,10 +32,10 @@ PULSE = 30.0  # seconds between heartbeats
 class Owner:
     """A process that does steps."""
 
-    id: str  # its own, never used again
-    host: str  # name of the machine, with what tells containers and restarts of it apart
-    pid: int  # process number on that host
-    start: str  # when the process started, in the kernel's ticks; empty where the kernel does not say
+    id: str  # unique per process, never used again
+    host: str  # machine name, with boot and container identifiers
+    pid: int  # process id on that host
+    start: str  # start of the process in kernel ticks; empty if unknown
 
     @classmethod
     def here(cls) -> "Owner":
@@ -46,34 +46,34 @@ class Owner:
 class Lease(NamedTuple):
     """A step in progress."""
 
-    key: str  # of the run, or of a part of another step
-    owner: Owner  # who does it
-    since: datetime  # when it was leased, in UTC
+    key: str  # key of the run, or of a part of another step
+    owner: Owner
+    since: datetime  # start of the lease, UTC
     what: str = ""  # name of the step; empty for a run
-    data: str = ""  # fingerprint of its images
+    data: str = ""  # fingerprint of the step's images
 
 
 class LeaseRequest(NamedTuple):
     """A step that a process wants to do."""
 
-    keys: tuple[str, ...]  # all that has to be leased for it, together or not at all
+    keys: tuple[str, ...]  # keys that are leased together or not at all
     what: str = ""  # name of the step; empty for a run
-    data: str = ""  # fingerprint of its images
+    data: str = ""  # fingerprint of the step's images
 
 
 class LeaseReply(NamedTuple):
     """The answer to lease requests."""
 
-    granted: Mapping[LeaseRequest, int]  # those that now are the owner's to do, each with the number of its lease
+    granted: Mapping[LeaseRequest, int]  # requests that the owner may now do, with the number of each lease
     done: set[str]  # keys of runs that have a result
-    stopped: Mapping[str, str]  # why, by key, for what failed and is not tried again
-    held: set[str]  # keys in the hands of a living owner, this one included
+    stopped: Mapping[str, str]  # reason by key, for steps that failed and wait for `retry`
+    held: set[str]  # keys leased by a living owner, this one included
 
 
 def _host() -> str:
     """Return the host: process ids are comparable only within one boot and one process namespace."""
     parts = [socket.gethostname()]
-    with suppress(OSError):  # no Linux: `_start_time` knows nothing either, so that heartbeats alone count
+    with suppress(OSError):  # without Linux `_start_time` returns None, and heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return " ".join(parts)
@@ -85,8 +85,10 @@ def _start_time(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    state, *rest = stat.rpartition(")")[2].split()  # the name before may hold spaces and brackets; see proc(5)
-    return "" if state in "ZX" else rest[18]  # a zombie has ended, though nobody has asked how
+    # the process name before `)` may contain spaces and brackets; see proc(5)
+    state, *rest = stat.rpartition(")")[2].split()
+    # a zombie has ended, although its parent has not collected its exit status
+    return "" if state in "ZX" else rest[18]
 
 
 def _exists(pid: int) -> bool:
@@ -94,7 +96,7 @@ def _exists(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # the process belongs to another user
         pass
     return True
 
@@ -131,7 +133,7 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     now = read_database_clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
-    late = find_present(connection, results, taken)  # meanwhile, by whoever held it until then
+    late = find_present(connection, results, taken)  # keys that their previous owner has finished meanwhile
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
     drop_leases(connection, taken - {key for wish in granted for key in wish.keys}, owner)
@@ -198,7 +200,7 @@ def _owner(row: Any) -> Owner:
 
 def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return the present, and since when the database has been up, as columns."""
-    up: ColumnElement[Any] = leases.c.beat  # SQLite is there whenever its file is
+    up: ColumnElement[Any] = leases.c.beat  # an SQLite file is never down
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
     return read_database_clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")

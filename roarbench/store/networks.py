@@ -32,7 +32,7 @@ from roarbench.plan.runs import ReferenceSpec
 class Predictions(NamedTuple):
     """Predictions of the explained network on the untouched images of a split."""
 
-    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); what is explained
+    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); the explained class
     probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
@@ -47,10 +47,10 @@ class StoredNetwork:
         name: Name of its folder; the key if empty.
     """
 
-    what = "network"  # how messages call it
+    what = "network"  # name in messages
 
     def __init__(self, root: Path, key: str, name: str = "") -> None:
-        self.folder = root / (name or key)  # where it lies, or will
+        self.folder = root / (name or key)
         self._root, self._key = root, key
 
     def lock(self) -> AbstractContextManager[None]:
@@ -65,10 +65,10 @@ class StoredNetwork:
         """Write the weights atomically under the lock, with their checksum and a note of JSON values."""
         partial = self.folder.with_name(f".{self.folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # remains of a killed writer
         with convert_write_errors(self.folder):
             partial.mkdir(parents=True)
-            buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+            buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
             torch.save(weights, buffer)
             (partial / "weights.pt").write_bytes(buffer.getbuffer())
             (partial / "manifest.json").write_text(
@@ -135,7 +135,7 @@ class StoredReference(StoredNetwork):
             write_whole(
                 path,
                 lambda temporary: np.savez(temporary, **predictions._asdict()),
-                path.with_name(f".{path.name}"),  # savez wants the ending
+                path.with_name(f".{path.name}"),  # np.savez appends `.npz` to other names
             )
 
     def predictions(self, split: Split) -> Predictions:
@@ -185,7 +185,8 @@ class CheckpointFile:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}; delete it and run again") from error
         try:
             state = _state(content)
-        except Exception:  # of garbage, zip and pickle can say anything: IndexError, KeyError, UnicodeDecodeError, …
+        # zip and pickle raise anything on damaged content: IndexError, KeyError, UnicodeDecodeError, …
+        except Exception:
             with convert_write_errors(self._path):
                 self.remove()
             self.note = f"the checkpoint {self._path} was damaged and is dropped; its training started anew"
@@ -194,12 +195,12 @@ class CheckpointFile:
 
     def save(self, state: dict[str, Any]) -> None:
         """Save a state atomically: if killed, the previous one remains."""
-        buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+        buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
         torch.save({**state, "rankings": self._rankings}, buffer)
         with convert_write_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")
-            with suppress(FileNotFoundError):  # another process is through with the run, and removed all its files
+            with suppress(FileNotFoundError):  # another process has finished the run and removed its files
                 write_whole(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
@@ -211,7 +212,7 @@ class CheckpointFile:
 
 def _state(content: bytes) -> dict[str, Any]:
     """Read a checkpoint; raises any exception if it is damaged, even in a single bit."""
-    with ZipFile(io.BytesIO(content)) as parts:  # torch reads numbers without looking at their checksums
+    with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
         if broken := parts.testzip():
             raise ValueError(f"{broken} is damaged")
     return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))

@@ -18,10 +18,9 @@ LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "
 class Provenance:
     """Code, libraries and machine of a result."""
 
-    code_version: str  # of roarbench, with the commit where it runs from a checkout
-    versions: dict[str, str]  # of Python and of the installed libraries that can change a result
-    # `machine`, `cpu`, `cores` that the process could use, `device` that the tensors were on, and `precision` that
-    # networks were trained in.
+    code_version: str  # version of roarbench, with the commit if it runs from a checkout
+    versions: dict[str, str]  # versions of Python and of installed libraries that can change a result
+    # `machine`, `cpu`, usable `cores`, `device` of the tensors, and training `precision`
     hardware: dict[str, str | int]
 
     @property
@@ -63,7 +62,7 @@ def read_code_version() -> str:
     return " ".join(part for part in (read_package_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
-@cache  # its reading takes milliseconds, and every run notes it
+@cache  # reading metadata takes milliseconds, and every run records versions
 def read_package_version(name: str) -> str:
     """Return the version of an installed package; empty where it is missing."""
     try:
@@ -75,7 +74,8 @@ def read_package_version(name: str) -> str:
 def _commit(folder: Path) -> str:
     """Return the short hash of this file's commit; empty outside of a checkout."""
     try:
-        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # an environment may lie in another's checkout
+        # a virtual environment may lie in another project's checkout
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
         dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
         return _git(folder, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
     except (OSError, subprocess.SubprocessError):

@@ -34,7 +34,7 @@ INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4})/[a-z0-9-]{1,60}\.parquet")
 _BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
-_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # at most
+_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # upper limits
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class PublishedFile:
     """A file in a folder of results."""
 
     path: str  # `SUITE/VERSION/NAME.parquet`
-    sha256: str  # of the file
-    rows: int  # how many results it has
-    about: str  # whose they are and where they were computed, one line
+    sha256: str  # hash of the file
+    rows: int  # number of results
+    about: str  # owner and machine of the results, one line
 
     @property
     def suite(self) -> str:
@@ -62,7 +62,7 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
     """
     found = {file: _check_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
-    data: dict[str, str] = {}  # by suite: a board compares rows image by image
+    data: dict[str, str] = {}  # fingerprint of the images, by suite: a board compares rows image by image
     for file, result in ((file, result) for file, results in found.items() for result in results):
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))

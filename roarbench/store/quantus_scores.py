@@ -21,24 +21,24 @@ class ScoreSpec(Keyed):
     """Identity of a score."""
 
     data: str  # fingerprint of the images
-    reference: str  # key of the explained model
-    estimator: str  # fingerprint of what made the maps
+    reference: str  # key of the explained network
+    estimator: str  # fingerprint of the estimator
     metric: str  # name of the metric
-    parameters: str  # all that the metric's own code leaves open, as text
-    images: int  # the first so many test images are scored, or all where there are fewer
-    maps: Making = Making.FLOAT32  # how the explained model's maps were to be made; see `plan.runs.Run`
+    parameters: str  # arguments of the metric that its own code leaves open, as text
+    images: int  # number of scored images, the first of the test split; a smaller split is scored completely
+    maps: Making = Making.FLOAT32  # requested settings for the explained network's maps; see `plan.runs.Run`
 
 
 @dataclass(frozen=True)
 class Score:
     """A score."""
 
-    spec: ScoreSpec  # what it is of
+    spec: ScoreSpec  # identity of the score
     estimator: str  # id of the estimator
-    value: float | None  # mean over the images; None where the metric is not defined for any of them
-    count: int  # images that the mean is over
-    versions: dict[str, str]  # of roarbench, of the library that has the metric, and of what it computes with
-    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # when, in UTC
+    value: float | None  # mean over the images; None if the metric is undefined for every image
+    count: int  # number of images in the mean
+    versions: dict[str, str]  # versions of roarbench, the metric's library and its dependencies
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # time in UTC
 
 
 def put_scores(database: Database, new: Iterable[Score]) -> None:

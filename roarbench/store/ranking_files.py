@@ -26,10 +26,10 @@ from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits,
 from roarbench.plan.suite import SuiteSpec
 
 _COLUMN = "planes"
-FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
+FORMAT = 1  # increases when older versions of roarbench cannot read the files
 MANIFEST = "manifest.json"
 _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
-_AT_ONCE = 512  # images that are compared at once
+_AT_ONCE = 512  # images per comparison
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,15 @@ class RankingSpec(Keyed):
     """
 
     data: str  # fingerprint of the decoded data set
-    reference: str  # fingerprint of the explained model; empty for controls
+    reference: str  # fingerprint of the explained network; empty for controls
     estimator: str  # fingerprint of the estimator and its parameters
     name: str
     unit: Unit
-    levels: tuple[float, ...]  # that can be read
+    levels: tuple[float, ...]  # readable levels
     shape: tuple[int, int, int]  # channels, height and width of an image
-    splits: tuple[Split, ...] = tuple(Split)  # whose images are ranked
-    maps: Making = Making.FLOAT32  # how they were to be made; how they were is in the manifest, by file under `made`
+    splits: tuple[Split, ...] = tuple(Split)  # splits whose images are ranked
+    # requested settings for maps; the manifest has the actual settings under `made`, by file
+    maps: Making = Making.FLOAT32
 
     @property
     def estimator_record(self) -> Estimator:
@@ -105,21 +106,22 @@ class ExplainedBatches(NamedTuple):
     """Consecutive images that were explained alike."""
 
     images: int
-    at_once: int  # in batches of how many; 0 where it was not noted
-    precision: str  # what the network computed with, and `-stem` where it was divided; empty where it was not noted
-    device: str = ""  # `cpu`, or what the GPU is called; empty where it was not noted
+    at_once: int  # batch size; 0 if not recorded
+    precision: str  # precision of the network, with `-stem` if its stem was split off; empty if not recorded
+    device: str = ""  # `cpu`, or the GPU's name; empty if not recorded
 
 
 class MapProvenance(NamedTuple):
     """How the maps behind stored bit-planes were computed."""
 
-    seconds: float  # processor time spent on them
-    weights: str = ""  # checksum of the explained model's weights; empty for controls
-    batches: Sequence[ExplainedBatches] = ()  # all the images in order, how they were explained; empty if not noted
-    # How many of the noisy copies of each image the model puts into the class that it predicts for the image itself;
-    # empty for maps without noisy copies, and where it was not noted.
+    seconds: float  # processor time of the maps
+    weights: str = ""  # checksum of the explained network's weights; empty for controls
+    batches: Sequence[ExplainedBatches] = ()  # batches of all images in order; empty if not recorded
+    # number of noisy copies per image with the image's own predicted class; empty for maps without noisy copies, or if
+    # not recorded
     kept: Sequence[int] = ()
-    ties: Sequence[float] = ()  # share of each map's features that have its commonest value; empty if not noted
+    # share of features that have the map's most frequent value, per image; empty if not recorded
+    ties: Sequence[float] = ()
 
 
 def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
@@ -202,8 +204,8 @@ def suggest_remedy(path: Path) -> str:
 class PlanesFile(NamedTuple):
     """Content of an Arrow file of bit-planes."""
 
-    planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only, a view of the memory-mapped file
-    about: dict[str, Any]  # what was written with them
+    planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only view of the memory-mapped file
+    about: dict[str, Any]  # metadata of the file
 
 
 def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
@@ -222,7 +224,7 @@ def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]
 
 def read_planes(path: Path) -> PlanesFile:
     """Map bit-planes of a file by its header; StoreError where there are none, or they are damaged."""
-    import pyarrow as pa  # takes .2 s, and a table needs no ranking
+    import pyarrow as pa  # importing pyarrow takes .2 s, and a table needs no ranking
 
     try:
         with pa.memory_map(str(path)) as source:
@@ -295,7 +297,8 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
 def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
     """Yield the finished rankings beside a folder that differ only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
-        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: no sibling
+        # a damaged folder is not a duplicate
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
             found = json.loads(manifest.read_text())
             splits = tuple(map(Split, found.get("splits", [*Split])))
             other = replace(spec, splits=splits, levels=tuple(found["levels"]))

@@ -71,15 +71,13 @@ class Rankings:
 
     folder: Path
     layout: Layout
-    splits: Mapping[Split, NDArray[np.uint8]]  # those that were ranked; read-only, views of the files
-    files: Mapping[str, Mapping[str, Any]]  # size and checksum of each, and how its maps were made, by the manifest
-    seconds: float  # processor time spent on the maps, all workers together
-    weights: str  # checksum of the explained model's weights; empty for controls, and where it was not noted
-    checksum: (
-        str  # hash of the files' contents, as the manifest has them, or that of siblings (`read_rankings_checksum`)
-    )
-    # Share of the noisy copies of all images that the model puts into the class that it predicts for the image itself,
-    # in [0, 1]; None for maps without noisy copies, and where it was not noted.
+    splits: Mapping[Split, NDArray[np.uint8]]  # ranked splits; read-only views of the files
+    files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings by file, from the manifest
+    seconds: float  # processor time of the maps, all workers together
+    weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
+    checksum: str  # hash of the files' contents from the manifest, or a duplicate's hash (`read_rankings_checksum`)
+    # share of all noisy copies with the image's own predicted class, in [0, 1]; None for maps without noisy copies, or
+    # if not recorded
     kept: float | None = None
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
@@ -91,7 +89,7 @@ class Rankings:
 class RankingsStore:
     """All rankings under one folder; it holds only the path, so sending it to a worker is cheap."""
 
-    root: Path  # the folder; made when something is written
+    root: Path  # the folder is created by the first write
 
     def folder(self, spec: RankingSpec) -> Path:
         """Return the folder of these rankings, finished or not."""
@@ -117,7 +115,8 @@ class RankingsStore:
     def _shares(self, share_of: Callable[[Mapping[str, Mapping[str, Any]]], float | None]) -> dict[str, float]:
         found = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
-            with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: says nothing
+            # a damaged manifest has no share
+            with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
                 if (share := share_of(manifest["files"])) is not None:
                     found[read_rankings_checksum(manifest)] = share
@@ -184,7 +183,7 @@ class RankingsStore:
         path = self._part(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
+            own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may write the same part
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
@@ -257,7 +256,7 @@ class RankingsStore:
         """Return the checksum of finished duplicates that remove the same features; empty without any."""
         planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_sibling_rankings(self.folder(spec), spec):
-            with suppress(StoreError):  # damaged: the siblings' own matter
+            with suppress(StoreError):  # a damaged duplicate does not concern these rankings
                 other = self.open(sibling)
                 if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):
                     return other.checksum
@@ -276,7 +275,7 @@ class RankingsStore:
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
         about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []
-        raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
+        raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts(parts, split, count):
                 planes, metadata = read_planes(part.path)
@@ -295,7 +294,7 @@ class RankingsStore:
         raw.unlink()
         note_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
-        if len(kept) == count:  # over noisy copies
+        if len(kept) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
         return entry | {"made": [part._asdict() for part in merge_neighbours(made)]}

@@ -40,10 +40,10 @@ from roarbench.store.schema import failures, imports, leases, open_database, rep
 from roarbench.store.submissions import put_remarks
 from roarbench.text import fit_on_one_line
 
-REASON_LENGTH = 500  # characters kept of a failure's reason
-_VOUCHED = (imports, reproductions)  # what says who vouches for a row
-DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
-OUTAGE = 900.0  # seconds for which work waits for a server that is gone
+REASON_LENGTH = 500  # maximum characters of a failure's reason
+_VOUCHED = (imports, reproductions)  # provenance records of a row
+DEFAULT_FILE = "results.sqlite"  # file in the store's folder, unless another database is named
+OUTAGE = 900.0  # seconds to wait for an unreachable server
 
 
 class Failures:
@@ -90,7 +90,7 @@ class Failures:
         """Return the reasons of those runs or steps that failed and wait for a request."""
 
         def work(connection: Connection) -> dict[str, str]:
-            if not inspect(connection).has_table(stopped.name):  # a store of an older version, which is only read
+            if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
                 newest = select(failures).order_by(failures.c.id)
                 return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
             return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
@@ -235,7 +235,8 @@ class ResultsStore:
             lost = [key for key in sorted(rows) if number is not None and not release_lease(connection, key, number)]
             if lost:
                 if find_present(connection, results, rows) == rows.keys():
-                    return set()  # stored, perhaps by this very call, whose answer was lost
+                    # the results are stored, perhaps by an earlier attempt of this call whose reply was lost
+                    return set()
                 raise LostLease(f"the lease on {lost[0]} went to another process")
             fresh = insert_new(connection, results, ordered)
             put_remarks(connection, remarks)
@@ -280,7 +281,8 @@ class ResultsStore:
             rows = connection.execute(wanted).all()
         found: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
-            made = json.loads(text) if '"limit":' in text or '"given":' in text else {}  # most have neither
+            # skips parsing: most records have neither field
+            made = json.loads(text) if '"limit":' in text or '"given":' in text else {}
             number = find_reference_pair(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found

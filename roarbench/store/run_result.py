@@ -21,24 +21,25 @@ from roarbench.store.provenance import Provenance
 class RunResult:
     """The outcome of one run."""
 
-    run: Run  # what was done
-    correct: int  # test images answered correctly
+    run: Run
+    correct: int  # correctly classified test images
     total: int  # test images
-    # One bit per test image, set where the answer is correct, the first image in the highest bit of the first byte;
-    # `pack_answers` makes it.
+    # One bit per test image, 1 if correct; the first image is the highest bit of the first byte. `pack_answers` packs
+    # the bits.
     bits: bytes
     seconds: float  # wall time of training and scoring
     provenance: Provenance  # code, libraries and machine
-    # Softmax probability of the originally predicted class, one little-endian float32 per test image, for runs without
-    # retraining; `pack_probabilities` makes it.
+    # Softmax probability of the network's prediction for the clean image, one little-endian float32 per test image, for
+    # runs without retraining. `pack_probabilities` packs the values.
     probability: bytes | None = None
-    rankings: str = ""  # checksum of the rankings that were removed; empty where there are none
-    smoothness: float | None = None  # of the removed features, see `smoothness`; None where there are no rankings
-    # Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and in rows
-    # from before it was noted.
+    rankings: str = ""  # checksum of the removed rankings; empty without rankings
+    smoothness: float | None = None  # smoothness of the removal masks, see `smoothness`; None without rankings
+    # Checksum of the explained network's weights, if ranking or score depends on them; empty otherwise, and in rows
+    # from before weights were recorded.
     weights: str = ""
-    loss: float | None = None  # mean training loss of the last epoch, in nats; None where nothing was trained or noted
-    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # when the run ended, in UTC
+    # mean training loss of the last epoch, in nats; None without training, or if not recorded
+    loss: float | None = None
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # end of the run, UTC
 
     def __post_init__(self) -> None:
         length = (self.total + 7) // 8
@@ -68,10 +69,10 @@ _OUTCOME = [each.name for each in fields(RunResult) if each.name not in ("run", 
 class Failure:
     """A run that failed once."""
 
-    run: Run  # what was tried
+    run: Run  # the run that was tried
     reason: str  # one line, at most 500 characters
-    code_version: str  # of roarbench
-    created: datetime  # when, in UTC
+    code_version: str  # version of roarbench
+    created: datetime  # time of the failure, UTC
 
 
 def pack_answers(answers: NDArray[np.bool_]) -> bytes:

@@ -45,12 +45,12 @@ from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store.database import PATIENCE, Database, explain_errors
 
-HEAD = "0010"  # the newest schema; numbers of four digits, so that text order is time order
-READABLE = "0003"  # what was added since then can be missing from a store that is only read
+HEAD = "0010"  # the newest schema; four digits, so text order is time order
+READABLE = "0003"  # oldest schema that a read-only store may have; later tables may be missing
 metadata = MetaData()
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
-_BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
+_BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins transactions by itself
 _BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
 _STOP_WHAT_FAILED = """
 INSERT INTO stopped (key, what, data, reason, created)
@@ -104,7 +104,7 @@ results = Table(
     *_required(JSON, "versions", "hardware"),
     Column("created", UtcDateTime, nullable=False),
     Index("ix_results_dataset_model", "dataset", "model"),
-    Index("ix_results_created", "created"),  # the store's state is asked for often, and rows are wide
+    Index("ix_results_created", "created"),  # finds the newest row, a frequent query, without a scan of the wide rows
 )
 failures = Table(
     "failures",
@@ -120,16 +120,17 @@ leases = Table(  # missing from stores older than 0008
     metadata,
     Column("key", String(32), primary_key=True),
     Column("owner", Text, nullable=False),
-    Column("number", BigInteger, nullable=False),  # of this lease: an owner that lost it may hold a later one
+    # number of this lease: an owner that lost the lease may hold a later one
+    Column("number", BigInteger, nullable=False),
     Column("host", Text, nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("start", Text, nullable=False),  # tells a process from a later one with the same number
+    Column("start", Text, nullable=False),  # distinguishes a process from a later one with the same id
     Column("what", Text, nullable=False),  # name of the step; empty for a run
-    Column("data", Text, nullable=False),  # fingerprint of its images
+    Column("data", Text, nullable=False),  # fingerprint of the step's images
     *_required(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
-tries = Table(  # jobs that their machine cut off, until they are done or failed; missing from stores older than 0008
+tries = Table(  # interrupted jobs, until they are done or failed; missing from stores older than 0008
     "tries",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -138,7 +139,7 @@ tries = Table(  # jobs that their machine cut off, until they are done or failed
     _added(),
     Index("ix_tries_key", "key"),
 )
-stopped = Table(  # what failed and is not done until somebody asks for it; missing from stores older than 0008
+stopped = Table(  # failed steps that wait for `retry`; missing from stores older than 0008
     "stopped",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -146,13 +147,13 @@ stopped = Table(  # what failed and is not done until somebody asks for it; miss
     *_required(Text, "data", "reason"),
     _added(),
 )
-checksums = Table(  # of what many runs rest on; missing from stores older than 0009
+checksums = Table(  # checksums of artifacts that many runs use; missing from stores older than 0009
     "checksums",
     metadata,
-    Column("key", String(32), primary_key=True),  # hash of the record of what was made
+    Column("key", String(32), primary_key=True),  # hash of the artifact's record
     Column("what", Text, nullable=False),
     Column("checksum", String(64), nullable=False),
-    Column("folder", String(32), nullable=False),  # identity of the store's folder where it was made
+    Column("folder", String(32), nullable=False),  # identity of the store's folder that made the artifact
     Column("place", Text, nullable=False),  # machine and path of that folder
     Column("created", UtcDateTime, nullable=False),
 )
@@ -160,7 +161,7 @@ scores = Table(
     "scores",
     metadata,
     Column("key", String(32), primary_key=True),
-    Column("record", Text, nullable=False),  # canonical JSON of what was scored; the key is its hash
+    Column("record", Text, nullable=False),  # canonical JSON of the score's identity; the key is its hash
     *_required(Text, "estimator", "metric"),
     Column("value", Double),
     Column("count", Integer, nullable=False),
@@ -175,23 +176,23 @@ entries = Table(
     Column("source", LargeBinary, nullable=False),
     _added(),
 )
-imports = Table(  # rows that another store computed
+imports = Table(  # rows computed by another store
     "imports",
     metadata,
     Column("key", String(32), primary_key=True),
-    Column("file", String(64), nullable=False),  # checksum of the file that they came in
+    Column("file", String(64), nullable=False),  # checksum of the imported file
     _added(),
 )
-images = Table(  # where images came from; missing from stores older than 0004
+images = Table(  # sources of images; missing from stores older than 0004
     "images",
     metadata,
-    Column("key", String(32), primary_key=True),  # hash of the rest
+    Column("key", String(32), primary_key=True),  # hash of the other columns
     *_required(Text, "data", "dataset"),
     Column("limit", Integer),
     *_required(Text, "kind", "folder", "files"),
     _added(),
 )
-forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
+forgotten = Table(  # archived results and failures; missing from stores older than 0005
     "forgotten",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -205,29 +206,29 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
 watched = Table(  # no longer used; missing from stores older than 0006
     "watched",
     metadata,
-    Column("key", String(32), primary_key=True),  # hash of the rest
+    Column("key", String(32), primary_key=True),  # hash of the other columns
     *_required(Text, "suite", "data"),
     Column("limit", Integer),
     *_required(Text, "given", "retrain", "estimator"),
     Column("looks", Integer, nullable=False),
     _added(),
 )
-remarks = Table(  # on entries and rankings; missing from stores older than 0010
+remarks = Table(  # notes on submissions, rankings and runs; missing from stores older than 0010
     "remarks",
     metadata,
-    Column("key", Text, primary_key=True),  # kind and subject, as in `submissions.Kind`
+    Column("key", Text, primary_key=True),  # kind and subject, see `submissions.Kind`
     Column("value", JSON, nullable=False),
     _added(),
 )
-suites = Table(  # suites from somebody's file; missing from stores older than 0007
+suites = Table(  # suites from users' files; missing from stores older than 0007
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION
     Column("record", Text, nullable=False),  # canonical JSON of `plan.custom_suite.suite_record`
-    Column("folder", Text, nullable=False),  # where its data lay on this machine
+    Column("folder", Text, nullable=False),  # folder of the suite's data on this machine
     _added(),
 )
-reproductions = Table(  # rows that this store's owner computed again
+reproductions = Table(  # rows that this store's owner recomputed
     "reproductions",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -255,7 +256,7 @@ def open_database(url: str, read_only: bool) -> Database:
     try:
         _check(database, read_only)
         if not read_only:
-            with database.write() as connection:  # also finds out whether it can be written at all
+            with database.write() as connection:  # fails early if the database is not writable
                 if (version := _version(connection, where)) < HEAD:
                     _upgrade(connection, version)
         if lite and not read_only:
@@ -276,7 +277,7 @@ def _parse(url: str) -> URL:
         place = place.set(drivername="postgresql+psycopg")
     if place.drivername not in ("sqlite", "postgresql+psycopg"):
         raise StoreError(f"no results store in '{place.drivername}'; write sqlite:///PATH or postgresql://HOST/NAME")
-    if "@" in (place.host or ""):  # the end of a password
+    if "@" in (place.host or ""):  # the host contains the end of a password
         raise StoreError("the database URL has an '@' too many; in a password write %40, or leave it to PGPASSWORD")
     if place.database in (None, "", ":memory:"):
         raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
@@ -289,7 +290,7 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
 
-    pool = NullPool if read_only else QueuePool  # whether the file can change while a reader looks is asked each time
+    pool = NullPool if read_only else QueuePool  # `_connect` decides for each read whether the file can change
     return create_engine("sqlite://", creator=partial(_connect, path, read_only), poolclass=pool)
 
 
@@ -298,7 +299,7 @@ def _look(path: Path, read_only: bool) -> None:
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.touch()  # once: `_connect` makes no other one in its place
+            path.touch()  # only here: `_connect` never creates a file
     start = b""
     if path.exists():
         with path.open("rb") as file:
@@ -312,11 +313,11 @@ def _look(path: Path, read_only: bool) -> None:
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     mode = "mode=ro" if read_only else "mode=rw"
     if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
-        mode += "&immutable=1"  # nobody is writing, and SQLite cannot make the files that it reads beside
+        mode += "&immutable=1"  # no process writes, and SQLite cannot create its auxiliary files in this folder
     uri = f"{path.absolute().as_uri()}?{mode}"
-    # isolation_level=None: sqlite3 begins no transaction of its own, `_begin` does
+    # isolation_level=None: `_begin` starts transactions, not sqlite3
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=FULL")  # done means on the disk
+    connection.execute("PRAGMA synchronous=FULL")  # a finished transaction is on the disk
     connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
@@ -368,7 +369,8 @@ def _version(connection: Connection, where: str) -> str:
 def _upgrade(connection: Connection, version: str) -> None:
     """Upgrade an empty database or an older store to the newest schema."""
     if "" < version < "0008":
-        connection.exec_driver_sql("DROP TABLE claims")  # before leases; nobody works on it now: they are of the dead
+        # leases of older versions, all stale: no process works during an upgrade
+        connection.exec_driver_sql("DROP TABLE claims")
     metadata.create_all(connection)
     if version < "0008":
         connection.exec_driver_sql(_STOP_WHAT_FAILED)
@@ -385,7 +387,7 @@ def _use_wal(engine: Engine, where: str) -> None:
             try:
                 connection.cursor().execute("PRAGMA journal_mode=WAL")
                 break
-            except sqlite3.OperationalError:  # SQLite does not wait here for another process that does the same
+            except sqlite3.OperationalError:  # SQLite does not wait while another process changes the journal mode
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)

@@ -23,7 +23,7 @@ from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
 from roarbench.text import fit_on_one_line
 
-_SHOWN = 160  # characters of a file's beginning
+_SHOWN = 160  # characters shown of a file's beginning
 
 
 def keep_suite(database: Database, suite: SuiteSpec) -> None:

@@ -27,9 +27,9 @@ from roarbench.submissions.file import Submission, Warned, check_source
 class Origin(StrEnum):
     """The party responsible for a row."""
 
-    VERIFIED = "verified"  # computed by this store's owner, a submission in the sandbox
-    TRUSTED = "trusted"  # a submission that was run without the sandbox
-    SELF_REPORTED = "self-reported"  # it or its rankings were imported, and it was not reproduced here
+    VERIFIED = "verified"  # computed by this store's owner, submissions in the sandbox
+    TRUSTED = "trusted"  # submission that ran without the sandbox
+    SELF_REPORTED = "self-reported"  # the row or its rankings were imported, and this store has not reproduced the row
 
 
 class ReproductionOutcome(StrEnum):
@@ -166,7 +166,7 @@ class Kind(StrEnum):
     VALIDATE = "validate"
     KEPT = "kept"
     IMPORTED = "imported"
-    MASKS = "masks"  # two bytes of the hash of each test image's removal mask, in base 64
+    MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
 def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:

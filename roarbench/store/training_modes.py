@@ -12,9 +12,9 @@ from roarbench.store.workspace import Workspace
 
 UNCOMPILED, COMPILED, GRAPHS = "uncompiled", "compiled", "CUDA graphs"
 _FILE = "training-modes.json"
-_PAYS = 1.1  # times as many images a second from which on compiling is worth its minutes
+_PAYS = 1.1  # minimum speed-up that makes up for the minutes of compiling
 
-Speeds = Mapping[str, float | str]  # images a second by mode, or why a mode fails
+Speeds = Mapping[str, float | str]  # images per second by mode, or the reason why a mode fails
 
 
 def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:

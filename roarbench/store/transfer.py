@@ -49,7 +49,7 @@ from roarbench.store.submissions import (
 from roarbench.submissions.file import Submission, check_source
 from roarbench.text import fit_on_one_line, format_bytes, write_csv
 
-FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
+FORMAT = "1"  # increases when older versions of roarbench cannot read the files
 COLUMNS = pa.schema(
     [
         pa.field("key", pa.string()),
@@ -59,27 +59,28 @@ COLUMNS = pa.schema(
         *(pa.field(name, pa.float64()) for name in ("seconds", "smoothness", "loss")),
         *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
         pa.field("created", pa.string()),  # ISO 8601, UTC
-        pa.field("source", pa.binary()),  # of a submission; null for others
-        pa.field("sha256", pa.string()),  # of the row's other values
+        pa.field("source", pa.binary()),  # source of a submission; null for other rows
+        pa.field("sha256", pa.string()),  # hash of the row's other values
     ],
     metadata={"roarbench_format": FORMAT},
 )
 _SIZED = [field.name for field in COLUMNS if field.type in (pa.string(), pa.binary())]
 _BATCH, _ROWS = 64, 5_000_000
-_VALUE = 2**22  # bytes of one value: the probabilities of a million images
-_TIMES, _SMALL = 50, 2**24  # a file unpacks to so many times its size, or to so many bytes if it is small
-_TEXTS = 2**24  # bytes of what a file says of images and suites
-_CODECS = {"SNAPPY", "UNCOMPRESSED"}  # others make gigabytes of kilobytes
-_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # others repeat parts of values
-_NOTES = b"roarbench_images"  # of the file, where images came from
-_REMARKS = b"roarbench_remarks"  # of the file, what is known of entries and rankings
-_SUITES = b"roarbench_suites"  # of the file, suites from somebody's file
+_VALUE = 2**22  # maximum bytes of one value: the probabilities of a million images
+_TIMES, _SMALL = 50, 2**24  # maximum ratio of unpacked to packed size; small files may unpack to `_SMALL` bytes
+_TEXTS = 2**24  # maximum bytes of a file's notes on images and suites
+_CODECS = {"SNAPPY", "UNCOMPRESSED"}  # other codecs can expand kilobytes to gigabytes
+# other encodings repeat parts of values
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
+_NOTES = b"roarbench_images"  # key of the file's notes on the images' sources
+_REMARKS = b"roarbench_remarks"  # key of the file's notes on submissions and rankings
+_SUITES = b"roarbench_suites"  # key of the file's suites
 _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
-_TOGETHER = 500  # rows in one statement
+_TOGETHER = 500  # rows per statement
 _OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
 _OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")
 _NAMES = (*_OF_RUN, "estimator_fingerprint", "reference", *_OF_OUTCOME, "versions", "hardware")
-_ROWS_AT_ONCE = 1_000  # rows that are in memory at once
+_ROWS_AT_ONCE = 1_000  # rows in memory
 
 
 class ExportedFile:
@@ -214,9 +215,9 @@ class Conflict(NamedTuple):
 class ImportOutcome(NamedTuple):
     """Fate of the results of a file."""
 
-    new: set[str]  # keys of those that were added
-    known: set[str]  # keys of those that were stored already, with the same answers
-    conflicts: list[Conflict]  # those that were stored already with other answers; the store keeps its own
+    new: set[str]  # keys of added rows
+    known: set[str]  # keys of rows that were already stored with the same correctness
+    conflicts: list[Conflict]  # rows that are stored with different correctness; the store keeps its own
 
 
 def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
@@ -236,7 +237,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         _check_totals(connection, totals, path)
         for submission in submissions.values():
             put_entry(connection, submission)
-        rest = _import_rows(file, path, submissions)  # once more: all of them may be more than memory holds
+        rest = _import_rows(file, path, submissions)  # second pass over the file: all rows may exceed memory
         while part := {result.run.key: result for result in islice(rest, _TOGETHER)}:
             new = insert_new(connection, schema.results, [make_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
@@ -361,7 +362,7 @@ def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:
 
 def _line(row: Any, origin: Origin) -> dict[str, Any]:
     run = read_run(row)
-    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # the record comes after them
+    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # row has more columns than names: the record is last
     values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
     values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
     return values | {"accuracy": row.correct / row.total, "origin": origin.value}

@@ -27,11 +27,11 @@ class Workspace:
     root: Path
     data = _Folder("data")  # decoded images
     references = _Folder("references")  # weights and predictions of the explained networks
-    networks = _Folder("networks")  # that score many runs
-    rankings = _Folder("rankings")  # as bit-planes
-    checkpoints = _Folder("checkpoints")  # trainings that are under way or were cut off
-    logs = _Folder("logs")  # of the workers
-    submissions = _Folder("submissions")  # files, by id
+    networks = _Folder("networks")  # scoring networks that many runs share
+    rankings = _Folder("rankings")  # rankings as bit-planes
+    checkpoints = _Folder("checkpoints")  # unfinished or interrupted trainings
+    logs = _Folder("logs")  # logs of the workers
+    submissions = _Folder("submissions")  # Python files by submission id
 
     @property
     def identity(self) -> str:
