@@ -38,7 +38,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
     """
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
     todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
-    with ThreadPoolExecutor(count_cores()) as pool:  # hashing leaves the interpreter's lock to others
+    with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
         for done in [pool.submit(each) for each in todo]:
             done.result()
 

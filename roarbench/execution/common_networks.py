@@ -21,8 +21,8 @@ from roarbench.plan.runs import Run
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 
-EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the trainings that it is drawn for
-_TUNING = 1_000_000  # from the seed of a common network to those of its tuning
+EXCHANGE = 4_000_000  # base seed of mask exchanges; distinct from the seeds of trainings
+_TUNING = 1_000_000  # seed of a common network's tuning minus seed of its training
 
 
 def make_images_with_exchanged_masks(

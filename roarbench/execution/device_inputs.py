@@ -34,9 +34,9 @@ from roarbench.plan.runs import Cell, Run
 from roarbench.store.provenance import count_cores
 from roarbench.store.rankings import Rankings
 
-_AT_ONCE = 256  # images that are filled, or matched, together
-_KEPT = 2**30  # features, a byte each, whose strata a process keeps for its next runs
-SHARE = 0.6  # of the memory that pixels and bits of a data set may take; the rest is the network's
+_AT_ONCE = 256  # images per batch of filling or matching
+_KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memory for later runs
+SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 
 
 def make_untouched(images: ImageData, split: Split) -> Inputs:
@@ -118,7 +118,7 @@ def can_fit_in_memory(images: ImageData, width: int) -> bool:
     """Return whether both splits fit in memory, with `width` bytes of mask per image."""
     parts = [images[split].pixels for split in Split]
     count = sum(map(len, parts))
-    mapped = choose_device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
+    mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
     return count * width + (0 if mapped else sum(part.nbytes for part in parts)) <= SHARE * _memory()
 
 

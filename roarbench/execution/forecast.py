@@ -29,9 +29,9 @@ from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_bytes, format_count, format_duration
 
-_DAY, _YEAR = 86400, 365  # in seconds; in days
-_LONG = 3 * _DAY  # from here on hours are given in days too
-_ON_CORES = {"decode", "noise", "submission"}  # also where there is a GPU
+_DAY, _YEAR = 86400, 365  # seconds per day; days per year
+_LONG = 3 * _DAY  # seconds; longer times are shown in days too
+_ON_CORES = {"decode", "noise", "submission"}  # work that runs on CPU cores even with a GPU
 
 
 class Design(NamedTuple):
@@ -39,7 +39,7 @@ class Design(NamedTuple):
 
     step: str
     trainings: int
-    seconds: float  # of the device
+    seconds: float  # device seconds
 
     def record(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -137,11 +137,11 @@ class Plan:
     title: str
     runs: int
     done: int
-    work: Work  # what the missing ones need, counted
+    work: Work  # counted work of the missing runs
     operations: float  # floating-point operations of all networks
-    estimates: tuple[Rates, ...]  # how fast it goes: measured here, or assumed of a core and of a GPU
-    workers: int  # processes that share the work
-    suite: SuiteSpec  # what is planned
+    estimates: tuple[Rates, ...]  # measured rates of this machine, or assumed rates of a core and of a GPU
+    workers: int  # number of processes
+    suite: SuiteSpec
 
     @property
     def designs(self) -> list[Design]:
@@ -274,12 +274,13 @@ def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: boo
     """
     todo = [point for point in expand_points(found.suite) if point not in found.results]
     work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
-    return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
+    return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images are decoded already
 
 
 def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
     """Refuse a store whose disk has less room than so many workers need on these images, once they are decoded."""
-    parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
+    # parts of unfinished rankings, which the missing work will include
+    parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
     there = sum(path.stat().st_size for path in parts)
     needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:

@@ -41,11 +41,11 @@ from roarbench.submissions.explain import Network, Part, Task, count_image_cost,
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
 
-_NETWORKS = 8  # that a process keeps: a suite's references
-_FITTED = 2048  # training images at most that batch norms are fitted on again
-_SIDE = 6  # of the thumbnails that the classifier sees
-_RIDGE = 0.1  # beside the variance of a normalised number, which is about 1
-_AT_ONCE = 1024  # images
+_NETWORKS = 8  # networks in a process's memory: a suite's references
+_FITTED = 2048  # maximum training images for new batch norm statistics
+_SIDE = 6  # side of the classifier's thumbnails, pixels
+_RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of about 1
+_AT_ONCE = 1024  # images per batch
 
 
 class TimedMap(NamedTuple):
@@ -63,7 +63,7 @@ def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
 def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """Return the images `start` … `stop - 1`, normalised, with the predictions to explain as targets."""
     images, store = explained.work.images[split], explained.store
-    targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
+    targets = torch.zeros(stop - start, dtype=torch.int64)  # controls ignore targets
     if store.predicted(split):
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
@@ -72,7 +72,7 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
     return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
 
 
-Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it
+Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of its estimator
 Made = dict[tuple[ReferenceModel, str], TimedMap]
 
 
@@ -118,7 +118,7 @@ def make_maps_and_ties(
 
     if choose_device().type == "cpu":
         return make_and_time_maps_together(request, split, start, stop), drawn
-    with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
+    with ThreadPoolExecutor(1) as thread:  # the GPU makes maps meanwhile
         thread.map(drawn, sizes)
         return make_and_time_maps_together(request, split, start, stop), drawn
 
@@ -179,7 +179,8 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
         task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
     )
     if answer.fault is not None:
-        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")  # never the worker's, however the sandbox ended
+        # the submission is at fault, not the worker, however the sandbox ended
+        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     return [TimedMap(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps]
 
@@ -208,7 +209,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
         ]
         made.append(compute_maps_together(subjects, precision, told.append))
     if choose_device().type == "cuda":
-        torch.cuda.synchronize()  # the maps are there when their time is taken
+        torch.cuda.synchronize()  # kernels run asynchronously, and the clock is read next
     seconds = time.process_time() - start
     of_one = seconds / sum(sum(count_passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
@@ -225,7 +226,7 @@ def _join_maps(
     where = name_device(choose_device())
     explained = merge_neighbours(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
-    kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
+    kept = kept if variant == "trained" else {}  # prediction stability belongs to the trained network's own predictions
     return {
         e.id: TimedMap(
             torch.cat([part[e.id] for part in parts]),
@@ -281,7 +282,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
         norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None  # the mean over all batches
+            norm.momentum = None  # cumulative mean over all batches
         model.train()
         pixels = torch.from_numpy(explained.work.images.train.pixels[:_FITTED])
         for part in torch.split(pixels, 128) if norms else ():
@@ -293,9 +294,10 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
 def make_class_images(images: ImageData) -> ClassImages:
     """Compute both, float32 (classes, c, h, w), normalised, from all training images, once per process."""
     train, classes = images.train, range(images.record.classes)
-    sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact
+    # float64 sums of integers are exact
+    sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
     counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
-    # of a class without images nothing is known that would set it apart
+    # a class without images gets the zero image
     apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
     std = np.array(Normalisation.of(images).std)[:, None, None]
     return ClassImages(torch.from_numpy(apart / std).float(), _weights(images))
@@ -313,7 +315,7 @@ def _weights(images: ImageData) -> Tensor:
     seen = torch.cat([small, small.flip(3)]).flatten(1)
     seen -= seen.mean(0)
     labels, of_class = torch.from_numpy(train.labels).repeat(2), seen.new_zeros(images.record.classes, seen.shape[1])
-    of_class.index_add_(0, labels, seen)  # as one-hot answers would give it, which for ImageNet take 20 GB
+    of_class.index_add_(0, labels, seen)  # equals a product with one-hot labels, which take 20 GB for ImageNet
     spread = seen.T @ seen / len(seen) + _RIDGE * torch.eye(seen.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(spread, of_class.T / len(seen)).T.unflatten(1, small.shape[1:])
     return F.interpolate(weights, (height, width), mode="bilinear").float()

@@ -29,24 +29,26 @@ from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 
-SHARD = 512  # images that one job ranks at most
-_JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
-_SCORED = 400e6  # features of degraded images that references are shown in a job: the same
+SHARD = 512  # maximum images of a ranking job
+_JOB = 260e6  # features explained per job: seconds for a small network on one core, minutes for a ResNet-18
+_SCORED = 400e6  # features of degraded images scored per job: as long as `_JOB`
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
 class Step(NamedTuple):
     """A job with its place in the graph."""
 
-    kind: str  # `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready
+    # `reference`, `rank`, `seal`, `network`, `tune` or `run`; if several steps are ready, earlier stages start first
+    kind: str
     job: Job
     needs: tuple[str, ...]
-    keys: tuple[str, ...] = ()  # what is leased for it
-    # whether its output, where that is no result, is in the store's folder; asked when it can start
+    keys: tuple[str, ...] = ()  # keys of the step's lease
+    # tells whether the store's folder has the step's output, unless the output is a result; called before the step
+    # starts
     made: Callable[[], bool] = bool
-    recipe: str = ""  # by which it trains a network, if it trains one
-    runs: tuple[Run, ...] = ()  # those that it does, for `run`
-    group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
+    recipe: str = ""  # recipe of the step's training; empty without training
+    runs: tuple[Run, ...] = ()  # runs of a `run` step
+    group: str = ""  # submission of a ranking step; after its first failure other images are not tried
 
     def wanted(self, data: str) -> LeaseRequest:
         """Return the lease request for it on the images of this fingerprint."""
@@ -71,7 +73,7 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
     networks = list_scoring_network_steps(work, runs, lacking)
-    by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
+    by_seed = sorted(runs, key=lambda run: run.seed)  # every row gets a whole curve before any row gets a second seed
     together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
     alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
     scoring = [_run_step(work, run, lacking, needs) for run in alone]
@@ -87,7 +89,8 @@ def _reference_step(explained: ReferenceModel) -> Step:
 
 
 Lacking = Collection[RankingSpec]  # rankings to make
-References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step that makes it, unless it is made
+# by reference key: the step that trains the reference; empty for existing references
+References = Mapping[str, tuple[str, ...]]
 
 
 def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
@@ -113,7 +116,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
     job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
     yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
     if spec := work.row_spec(run):
-        # the same rankings, another network
+        # this twin has its row's rankings and scores another network
         lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{lent} {title}", tune_common_network, (work, common, spec))
         made = partial(_is_tuned, work, common, spec)

@@ -53,9 +53,9 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 from roarbench.store.submissions import Kind
 
-_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
-_NETWORKS = 8  # that a process keeps: a suite's references
-HASHED = 2  # bytes of the hash of one image's removal mask
+_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings
+_NETWORKS = 8  # networks in a process's memory: a suite's references
+HASHED = 2  # stored bytes of an image's mask hash
 
 
 class ScoredRun(NamedTuple):
@@ -117,7 +117,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
     rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
-    weights = check_explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
+    weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _network(judge, run, rankings, checkpoint)
     removed = find_removed(images, run, rankings)
@@ -213,7 +213,8 @@ def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankin
     """Return the rankings that a run removes by: its row's, or its row's swapped between images."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
-    shared = run.cell.retrain is ScoredNetwork.COMMON  # trained already, and its tests are cheap: a pairing a seed
+    # a shared network is already trained and tests are cheap, so each seed has its own pairing
+    shared = run.cell.retrain is ScoredNetwork.COMMON
     seed, read = (run.seed, (Split.TEST,)) if shared else (SEED, tuple(rankings.splits))
     given = {split: rankings.planes(split)[_pair_images(images, split, seed)] for split in read}
     return replace(rankings, splits=given)
@@ -251,7 +252,7 @@ class ScoredTogether(NamedTuple):
     """Results of several runs, with notes."""
 
     results: tuple[RunResult, ...]
-    remarks: Mapping[str, str]  # of the runs in which a reference is scored under its own maps: `Kind.MASKS`
+    remarks: Mapping[str, str]  # mask hashes of runs that score a reference under its own maps: `Kind.MASKS`
     note: str = ""
 
 
@@ -313,7 +314,7 @@ def _predict(
 ) -> NDArray[np.int64]:
     """Return the classes that these runs' networks, at one level, predict for the test images, (runs, n)."""
     scored = [work.scored_by(run) for run in runs]
-    if runs[0].cell.estimator == CLEAN:  # which they have said already
+    if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)
     logits = predict_each([judges[each] for each in scored], inputs, count_scored_at_once(work.images.record.size))

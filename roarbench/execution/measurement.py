@@ -54,12 +54,12 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, Speeds
 from roarbench.text import fit_on_one_line
 
-_STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
-_LEAST = {"cpu": 1, "cuda": 3}  # steps of each size that are timed at least: the first ones on a GPU choose kernels
-_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
-_FEW = 2  # images that are measured at least
-_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # of torch's compiler
-_LETTERS = 80  # of an error that are shown
+_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
+_LEAST = {"cpu": 1, "cuda": 3}  # minimum timed steps per image size: a GPU chooses kernels in the first ones
+_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement: a fraction of a second
+_FEW = 2  # minimum measured images
+_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
+_LETTERS = 80  # characters shown of an error
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
@@ -68,7 +68,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     Kinds that are not part of the work are skipped; None means all that a suite may need.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
-    keep_memory()  # as workers do
+    keep_memory()  # workers do the same
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)
@@ -97,15 +97,15 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         decode=_time_call(lambda: decode_image(photo, record)),
         train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
         predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
-        / n,  # not filled up to a batch
+        / n,  # per image, not per padded batch
         explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
         / explained,
         draw=_time_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
         rank=_time_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
-    if where.type == "cuda":  # timed by the clock
-        torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
+    if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
+        torch.cuda.empty_cache()  # frees the measurement's memory for jobs
         return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
@@ -261,7 +261,7 @@ def _measure(suite: SuiteSpec, mode: str) -> float | str:
     with _compiling(mode):
         try:
             rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,)))
-        except Exception as error:  # whatever a compiler of somebody's machine raises is the finding
+        except Exception as error:  # a compiler may raise anything, and the error is the measured result
             return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
     return (mode and explain_no_compilation()) or rate
 

@@ -38,11 +38,11 @@ from roarbench.plan.suite_file import parse_suite
 from roarbench.stopping import forbid_exit
 from roarbench.text import fit_on_one_line
 
-_BLACK = -2.0  # as in normalised photographs; at 0, a network without biases hides steps without a rule
-_RATE = 0.01  # of the step of training that is tried
-SHARES = (1.0, 0.25, 0.0625)  # of the recipe's peak, one for each trial
-STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # at most, of a trial; share of these images that tests it
-ENOUGH = 0.9  # of the correct answers of the best trial: a peak with as many is nearly as good
+_BLACK = -2.0  # black of normalised photographs; an all-0 image would hide missing rules in networks without biases
+_RATE = 0.01  # learning rate of the trial step
+SHARES = (1.0, 0.25, 0.0625)  # trials: shares of the recipe's peak learning rate
+STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum training steps and images of a trial; share of held-out images
+ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as equally good
 FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
 _PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
 _SEED = 0
@@ -52,7 +52,7 @@ class Fitted(NamedTuple):
     """Your own suite without the estimators that do not apply to its network."""
 
     suite: SuiteSpec
-    warnings: list[str] = []  # of its network, one line each
+    warnings: list[str] = []  # warnings about the network, one line each
 
 
 def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
@@ -83,7 +83,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
     check_rebuilt(model, _built(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
     if suite.maps is not Making.FLOAT32:
         _fold(model, images, suite)
-    names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
+    names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images[:1]) for row in map(find_estimator, names)}
     return Fitted(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
@@ -122,7 +122,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
             loss.backward()  # type: ignore[no-untyped-call]
             torch.optim.SGD(model.parameters(), lr=_RATE).step()
-    except Exception as error:  # of whoever wrote it
+    except Exception as error:  # the user's network may raise anything
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(
             f"{suite.model} cannot be trained ({seen}); ask protocols that train nothing, such as morf"
@@ -137,7 +137,7 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         with torch.inference_mode(), forbid_exit():
             logits = model(images)
-    except Exception as error:  # of whoever wrote it
+    except Exception as error:  # the user's network may raise anything
         seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
@@ -152,7 +152,7 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
 def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         fold_batchnorm(model)(images)
-    except Exception as error:  # of whoever wrote it, or of torch that cannot trace it
+    except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         remedy = 'write maps = "float32"'
         raise CallerError(f'maps is "{suite.maps}", and {suite.model} cannot be folded ({seen}); {remedy}') from error
@@ -171,7 +171,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
         raise
     except (CallerError, RunError) as error:
         return fit_on_one_line(str(error).partition(";")[0], 160)
-    except Exception as error:  # of whoever wrote the network, or of a library that it does not suit
+    except Exception as error:  # the user's network or a library may raise anything
         return fit_on_one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
     return ""
 
@@ -179,8 +179,8 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
 class PeakTrials(NamedTuple):
     """Result of the trials."""
 
-    peak: float  # the one to write; the recipe's own where no trial trains the network
-    trained: bool  # whether that one is told from guessing, by the rule for references
+    peak: float  # peak learning rate for the suite; the recipe's own if no trial trains the network
+    trained: bool  # whether the network at this peak exceeds chance, by the rule for references
     line: str
 
 
@@ -257,7 +257,7 @@ def _count_correct(
     short = replace(recipe, epochs=epochs, warmup=recipe.warmup * epochs / recipe.epochs)
     try:
         fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
-    except RunError:  # the loss is not finite
+    except RunError:  # the loss became infinite or NaN
         return 0
     answers = predict(model, others, norm, count_scored_at_once(record.size)).argmax(1)
     return int((answers == labels[used[1]]).sum())

@@ -29,13 +29,15 @@ from roarbench.text import fit_on_one_line, list_some
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
-_IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
+# torchvision's mean and standard deviation, for pixels in [0, 255]
+_IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _WRITE = "write torch.save(model.state_dict(), FILE)"
 _NORMALISED = ("mean", "std", "range")
-_COUNTERS = ("num_batches_tracked", "n_averaged")  # of batch norm, which old files lack; of averaged weights
+# batch norm's counter, missing from old files; counter of averaged weights
+_COUNTERS = ("num_batches_tracked", "n_averaged")
 _KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
 _REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
-# what checkpoints hold beside weights: options, and NumPy's numbers and arrays, by their old name and the new one
+# harmless content of checkpoints beside weights: options, and NumPy's numbers and arrays by old and new module name
 _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
 _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _REBUILDS for core in ("core", "_core")]
 
@@ -52,7 +54,7 @@ def load_given(reference: str, model: nn.Module, channels: int, name: str) -> No
     found = read_weights(path)
     state = _unwrap(found.state, model.state_dict().keys())
     _check(state, model, path, name)
-    model.load_state_dict(state, strict=False)  # old files count no batches
+    model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if reference.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
     said = found.normalised
@@ -71,10 +73,10 @@ def _path_of(reference: str) -> Path:
 
 def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
     """Load the weights that timm publishes for a network, in place; return their normalisation."""
-    timm = importlib.import_module("timm")  # it made the network
+    timm = importlib.import_module("timm")  # the network was built by timm, so the import works
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
-    except Exception as error:  # of the hub, or of a network without published weights
+    except Exception as error:  # the hub may fail, or timm has no published weights for the network
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(f"cannot fetch the weights of timm:{name} ({seen}); write timm:{name}@FILE") from error
     _check(state, model, Path(name), f"timm:{name}")
@@ -104,7 +106,7 @@ def load_start(start: str, model: nn.Module, channels: int, network: str) -> Non
 
 def _file_of(name: str, weights: str) -> str:
     """Return the file of weights, by torchvision's names."""
-    from roarbench.compute.torchvision_networks import find_weights  # it takes a second to import
+    from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
 
     return str(find_weights(name, weights).url).rpartition("/")[2]
 
@@ -117,7 +119,7 @@ def _fetch(file: str) -> Path:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.hub.download_url_to_file(url, str(path), checksum, progress=sys.stderr.isatty())
-        except (OSError, RuntimeError) as error:  # no network; another checksum
+        except (OSError, RuntimeError) as error:  # no network, or the checksum differs
             seen = f"cannot fetch {url} ({error})"
             raise CallerError(f"{seen}; put it into {path.parent}, or give it by --reference FILE") from error
     if not compute_sha256(path).startswith(checksum):
@@ -149,7 +151,7 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         advice = "give weights of that network"
-        if "@" not in name:  # which a network of one's own has
+        if "@" not in name:  # names of users' own networks contain `@`
             advice = f"give weights of a {name}, or name your own network in a suite's file (docs/own-data.md)"
         raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
 
@@ -170,7 +172,7 @@ class WeightFile(NamedTuple):
     """Contents of a file of weights."""
 
     state: dict[str, Tensor]  # dense, on the CPU
-    normalised: dict[str, Any]  # `mean`, `std` and `range`, as far as it has them
+    normalised: dict[str, Any]  # `mean`, `std` and `range`, if the file has them
 
 
 def read_weights(path: Path) -> WeightFile:
@@ -179,7 +181,7 @@ def read_weights(path: Path) -> WeightFile:
         return _read_safetensors(path) if _is_safetensors(path) else _read_torch(path)
     except CallerError:
         raise
-    except Exception as error:  # both libraries raise a dozen kinds on damaged files
+    except Exception as error:  # both libraries raise many exception types on damaged files
         raise CallerError(_explain_unreadable(path, error)) from error
 
 
@@ -201,18 +203,19 @@ def _read_safetensors(path: Path) -> WeightFile:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         said = dict(file.metadata() or {})
     for key in set(_NORMALISED) & set(said):
-        with suppress(ValueError):  # what is no JSON is told of by whoever reads the numbers
+        with suppress(ValueError):  # the code that uses the values reports invalid JSON
             said[key] = json.loads(said[key])
     return WeightFile(state, _normalise(said))
 
 
 def _read_torch(path: Path) -> WeightFile:
     harmless = torch.serialization.safe_globals(_HARMLESS)
-    with warnings.catch_warnings(), harmless, path.open("rb") as file:  # by its path torch would go by its name
-        warnings.simplefilter("ignore")  # of pickles and programs, which are no state dicts: one line says so below
+    # given a path, torch would choose the format by the file name
+    with warnings.catch_warnings(), harmless, path.open("rb") as file:
+        warnings.simplefilter("ignore")  # warnings about pickles and programs: the error below covers these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state(loaded):
-        return WeightFile(_make_dense(loaded), {})  # `mean` is a buffer of the network there
+        return WeightFile(_make_dense(loaded), {})  # in a plain state dict `mean` is a buffer of the network
     found = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
     if not found:
         raise CallerError(f"{path} holds no state dict; {_WRITE}")

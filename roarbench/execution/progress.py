@@ -31,9 +31,9 @@ from roarbench.plan.runs import CLEAN
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.text import format_bytes, format_duration
 
-_BAR = 20  # letters
-_LINE_EVERY = 10.0  # seconds between lines of a log
-_TRUST = 0.02  # share of the work whose timing counts as much as its estimate
+_BAR = 20  # width of the bar in characters
+_LINE_EVERY = 10.0  # seconds between log lines
+_TRUST = 0.02  # share of the work after which measured time weighs as much as the estimate
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +72,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     if step.run is None:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
-    cells = {run.cell for run in step.runs}  # several networks are shown the same images
+    cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
     filled = sum(count_filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
@@ -90,11 +90,11 @@ class Meter:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._last_line = 0.0
-        what = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # alone is cut where the terminal is narrow
+        what = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # a narrow terminal cuts only this column
         self._bar = Progress(
             BarColumn(_BAR),
             TextColumn("{task.fields[left]}"),
-            TimeElapsedColumn(),  # moves while a step is long
+            TimeElapsedColumn(),  # shows progress during long steps
             TextColumn("{task.description}", table_column=what),
             console=console,
             expand=True,
@@ -126,9 +126,9 @@ class _Share:
     """A kind of work: estimated core-seconds, and the time it took."""
 
     total: float = 0.0
-    done: float = 0.0  # what ended
-    timed: float = 0.0  # what ended and was done by a worker
-    took: float = 0.0  # seconds by the clock that workers took for that
+    done: float = 0.0  # finished work, core-seconds by estimate
+    timed: float = 0.0  # the part of `done` that workers did
+    took: float = 0.0  # wall time of `timed`, seconds
 
     def note(self, cost: float, seconds: float) -> None:
         """Add a finished step."""

@@ -29,9 +29,9 @@ from roarbench.text import format_duration
 class QuantusInput(NamedTuple):
     """Input for Quantus."""
 
-    model: nn.Module  # the reference, in eval mode, logits out
-    images: NDArray[np.float32]  # float32 (n, c, h, w), normalised, so that the fill is 0
-    targets: NDArray[np.int64]  # int64 (n,), the classes that the reference predicts
+    model: nn.Module  # the reference, eval mode, returns logits
+    images: NDArray[np.float32]  # float32 (n, c, h, w), normalised: the fill value is 0
+    targets: NDArray[np.int64]  # int64 (n,), the reference's predicted classes
     maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
 
 
@@ -64,7 +64,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
 
 def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
     """Score each map by one metric of Quantus, float64 (n,); NaN where it is undefined."""
-    quantus: Any = import_module("quantus")  # takes seconds, and mypy does not find its names
+    quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
     _, channels, height, width = explained.images.shape
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
     if metric == "pixel-flipping":
@@ -75,15 +75,15 @@ def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
         subset = channels * height * width // 8
         made = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
     found = _call(made, explained)
-    return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps), or one number for each image
+    return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps) or (n,)
 
 
 def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
     model, images, targets, maps = explained
-    if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses these
+    if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
         return np.full(len(maps), np.nan)
     with _numpy_seeded(SEED), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an image that already is the fill, a prediction that never changes
+        warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
         found = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
     return np.array(found, dtype=np.float64)
 

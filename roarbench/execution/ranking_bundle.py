@@ -36,10 +36,10 @@ _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSErro
 class ShippedIndex:
     """The index of an exported folder."""
 
-    format: int  # counts up when older versions cannot read the folder
+    format: int  # increases when older versions of roarbench cannot read the folder
     suite: str
     data: str  # fingerprint of the images
-    about: str  # who made the rankings and on what, one line
+    about: str  # author and machine of the rankings, one line
     files: dict[str, str]  # SHA-256 of each file, by its path within the folder
 
 
@@ -76,7 +76,8 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     StoreError where the folder does not match its index, the suite or its images, or the store has other files there.
     """
     root, index = work.workspace.root, _read_index(folder)
-    specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []  # else references alone
+    # without rankings the folder has references alone
+    specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []
     _check_names(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)

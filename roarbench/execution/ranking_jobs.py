@@ -17,7 +17,8 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_neighbours
 from roarbench.submissions.explain import count_images_per_sandbox
 
-_Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
+# bit-planes of a batch, (n, planes, width), and provenance of its maps
+_Piece = tuple[NDArray[np.uint8], MapProvenance]
 
 
 def rank_shard(
@@ -34,7 +35,7 @@ def rank_shard(
     Raises:
         StoreError: Another kind of device has begun one of these rankings; no map is made.
     """
-    store, locked = work.rankings, range(start, stop, EXPLAINED)  # one grid for all kinds of devices
+    store, locked = work.rankings, range(start, stop, EXPLAINED)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
         for group in list_groups(specs):
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
@@ -92,7 +93,7 @@ def _rank_batch(
     for spec, pair in asked.items():
         try:
             planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
-        except RunError as error:  # of one estimator; the others of the pass go on
+        except RunError as error:  # one estimator failed; the others of the pass continue
             failed[spec] = f"{split} images from {start} on: {error}"
         else:
             found[spec] = planes, made[pair].provenance._replace(ties=tied)

@@ -14,28 +14,29 @@ from roarbench.execution.workload import (
 )
 from roarbench.plan.suite import SuiteSpec
 
-PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
+# side of a made-up photograph / decoded side; ImageNet's photographs are about 400 x 350 and are decoded to 224
+PHOTO = 2
 
 
 @dataclass(frozen=True)
 class Rates:
     """Seconds per image; 0 for kinds without work."""
 
-    device: str  # what trains, scores, explains and ranks; a core decodes
-    gpus: int  # how many such devices there are; 0 for a core
-    basis: str  # what the rates are taken from; empty if they were measured on this machine just now
-    decode: float  # read and cropped
-    train: float  # in one epoch of training
-    predict: float  # scored
-    explain: float  # once forward and backward
-    draw: float  # the draws of one noisy copy
-    rank: float  # ranked by one estimator
-    submission: float | None = None  # explained by a submission in the sandbox; None where that was not measured
-    fill: float | None = None  # filled with what is made of the features that are left; None where not measured
-    load: float = 1.0  # seconds by the clock for each second of a processor: above 1 where others compute here too
-    # what the device that was measured does not have and the work goes on without, a line each
+    device: str  # device that trains, scores, explains and ranks; CPU cores decode
+    gpus: int  # number of such devices; 0 for a core
+    basis: str  # source of the rates; empty if just measured on this machine
+    decode: float  # read and crop
+    train: float  # one training epoch
+    predict: float  # score
+    explain: float  # one forward and backward pass
+    draw: float  # random numbers of one noisy copy
+    rank: float  # rank by one estimator
+    submission: float | None = None  # explain by a submission in the sandbox; None if not measured
+    fill: float | None = None  # fill with values that depend on the kept features; None if not measured
+    load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute too
+    # capabilities that the measured device lacks, one line each; work continues without them
     lacks: tuple[str, ...] = ()
-    # recipes whose trainings do not fit in its memory, `name@version`, each with the reason
+    # recipes whose trainings exceed the device's memory: `name@version` and the reason
     too_large: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -76,26 +77,26 @@ class Assumed(NamedTuple):
     train: float
     predict: float
     explain: float
-    rank: float  # seconds for each feature of a ranking
-    step: float = 0.0  # seconds that a pass forward and back takes at least, however small the network
+    rank: float  # seconds per feature of a ranking
+    step: float = 0.0  # minimum seconds of a forward and backward pass, for any network
 
 
 CORE = Assumed(
     *("one core", 0, "60 GFLOP/s of a core in training, 40 else"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
 )
-GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
+GPU = Assumed(  # 3,300 images per second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
     "one GPU",
     1,
     "an H200 at 81 TFLOP/s in training, 40 else, as ResNet-50 at 224 may reach: not measured",
     train=8.1e13,
     predict=4e13,
     explain=4e13,
-    rank=1e-9,  # sorted there: not measured
-    step=0.001,  # some two hundred kernels that a processor launches, 5 microseconds each: not measured
+    rank=1e-9,  # sorted on the GPU; not measured
+    step=0.001,  # about 200 kernel launches of 5 microseconds each; not measured
 )
-_DECODE = 4e-8  # seconds of a core for each pixel of a photograph
-_DRAW = 1.2e-8  # seconds of a core for each number of a noisy copy
-_FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
+_DECODE = 4e-8  # core-seconds per pixel of a photograph
+_DRAW = 1.2e-8  # core-seconds per number of a noisy copy
+_FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
 
 
 def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:

@@ -31,7 +31,7 @@ from roarbench.store.submissions import Origin, ReproductionOutcome, find_entrie
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.preflight import check_sandbox
 
-_Z = 1.96  # standard deviations of a 95 % interval
+_Z = 1.96  # standard deviations in half a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Reproduction:
 
     stored: RunResult
     again: RunResult
-    margin: float  # by how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1]
+    margin: float  # 95 % of differences between two such runs' accuracies are smaller by chance; in [0, 1]
 
     @property
     def verdict(self) -> ReproductionOutcome:
@@ -77,11 +77,11 @@ class Reproduction:
 class RerunRequest:
     """A stored run to repeat."""
 
-    key: str  # of the run, or its beginning
-    data: Path | None = None  # folder to read the images from
-    references: tuple[str, ...] = ()  # where given weights are of the networks that the run needs, unless published
+    key: str  # key of the run, or its beginning
+    data: Path | None = None  # folder of the images
+    references: tuple[str, ...] = ()  # weights of the run's given networks, unless published
     workers: int = 1
-    trusted: str = ""  # hash of the network's file, if it came with imported results
+    trusted: str = ""  # hash of the network's Python file, if the file came with imported results
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
@@ -144,7 +144,7 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
         explained = make_reference(asked, run.data, asked.explained(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        scored = run.cell == list_reference_points(suite)[0].cell  # every suite that explains has it beside
+        scored = run.cell == list_reference_points(suite)[0].cell  # every suite with explained networks has this run
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_scored_network(asked, Point(run.cell, run.seed), run.data)
         if place and does and run.reference in ("", explained.key) and run.network == network:
@@ -214,7 +214,7 @@ def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResu
             for event in events:
                 if not event.failure:
                     watch.note(event)
-                elif event.step.run:  # with the reason of what it needed
+                elif event.step.run:  # the failure names the reason of the step that the run needed
                     raise RunError(event.failure)
         return store.results([run.key])[run.key]
 

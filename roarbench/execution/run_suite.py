@@ -50,23 +50,25 @@ from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.text import fold_lines
 
-Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
+# starts an engine with this many workers; the engine has idle, submit and wait
+Start = Callable[[int], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
 class Request:
     """The runs that a user requests."""
 
-    suite: SuiteSpec  # all of it that is missing; `given` says what the reference's weights are if they are not trained
-    data: Path | None = None  # local folder to read the images from
-    limit: int | None = None  # images of each split; all if None
-    # where the given weights of each reference are, if the suite does not name published ones
+    # all missing runs of this suite; `given` identifies the references' weights unless they are trained
+    suite: SuiteSpec
+    data: Path | None = None  # folder of the images
+    limit: int | None = None  # images per split; None for all
+    # weights of each reference, unless the suite names published ones
     references: tuple[str, ...] = ()
     workers: int = 1
     start: Start = start_local
-    pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
-    check_files: bool = False  # whether large files, too, are read whole and compared with their checksums
-    # called once ROAR is complete while another protocol goes on, if somebody asks
+    pace: Pace | None = None  # measured speed of a submission
+    check_files: bool = False  # whether large files are hashed completely too
+    # called when ROAR is complete and another protocol continues
     tell_roar: Callable[[], None] | None = None
 
     @property
@@ -87,9 +89,9 @@ class Request:
 class Finished(NamedTuple):
     """The end of a command's runs."""
 
-    suite_results: SuiteResults  # what the store holds of the suite, on the images that were used
-    failed: int  # runs that failed, or were left out because this machine has no room for their trainings
-    work: SuiteWork  # where the images, the reference and the rankings lie
+    suite_results: SuiteResults  # stored results of the suite on the images of the run
+    failed: int  # runs that failed or were left out because their training exceeds this machine's memory
+    work: SuiteWork  # images, references and rankings
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
@@ -260,7 +262,7 @@ def start_work(
     verify_inputs(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
-        reasons = dict(rates.too_large)  # of recipes
+        reasons = dict(rates.too_large)  # by recipe
         left_out = [
             Event(step, reasons[by]) for step, by in find_unreachable(build_job_graph(work, runs), reasons) if step.run
         ]
@@ -278,7 +280,7 @@ def _try_weights(request: Request) -> None:
     suite, record = request.suite, request.suite.dataset_record
     generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
     for each in suite.networks:
-        find_library(each.model)  # before any weights are fetched
+        find_library(each.model)  # fails before a download of weights
     for number, given in enumerate(request.weights):
         model, source = suite.network_of(number)
         if not given:
@@ -293,7 +295,7 @@ def _try_weights(request: Request) -> None:
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start = time.monotonic()
     record = request.suite.dataset_record
-    # photographs are decoded by the processors of this machine, wherever the other work is done
+    # this machine's CPUs decode photographs, even if remote workers do the rest
     workers = count_cores() if list_gpus() else min(request.workers, PER_CORE * count_cores())
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)

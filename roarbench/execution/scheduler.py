@@ -16,13 +16,13 @@ from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 
-TRIES = 3  # of a job that its machine cut off
-_PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
-_FIRST_LOOK, LAST_LOOK = 0.5, 60.0  # seconds between looks at what others do: doubled while nothing changes
-_LEFT = 300.0  # seconds for which a step that was cut off here is left to others
-_FAREWELL = 1.0  # seconds for which a command that ends waits for its database
-_AT_ONCE = 2000  # steps that are asked for in one transaction
-_LOOKED_AT = 32  # of these, the ones whose output is looked for first
+TRIES = 3  # tries of an interrupted job
+_PATIENCE = 1.0  # seconds per wait for the end of a job
+_FIRST_LOOK, LAST_LOOK = 0.5, 60.0  # seconds between looks at other commands' leases; doubled while nothing changes
+_LEFT = 300.0  # seconds in which a step that was interrupted here is left to other commands
+_FAREWELL = 1.0  # seconds that an ending command waits for its database
+_AT_ONCE = 2000  # maximum steps claimed per transaction
+_LOOKED_AT = 32  # steps of a claim whose output is looked for first
 
 
 class Heartbeat:
@@ -41,7 +41,7 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(0.5)  # it may be waiting for a database that is gone
+        self._thread.join(0.5)  # the thread may wait for an unreachable database
 
     def hold(self, keys: Iterable[str], number: int) -> None:
         """Keep the leases of a step."""
@@ -75,7 +75,7 @@ class Heartbeat:
         while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
             try:
                 self.beat()
-            except StoreError:  # the next one may get through; meanwhile the work goes on
+            except StoreError:  # the next heartbeat may succeed; work continues meanwhile
                 continue
 
 
@@ -84,10 +84,10 @@ class Event(NamedTuple):
 
     step: Step
     failure: str
-    note: str = ""  # a line on what happened meanwhile; empty if there is nothing to say
-    seconds: float = 0.0  # by the clock, that a worker took for it; 0 where none did
-    running: tuple[tuple[Step, float], ...] = ()  # steps that are under way, each with its seconds so far
-    elsewhere: bool = False  # another command has done it
+    note: str = ""  # message about the step; empty without one
+    seconds: float = 0.0  # wall seconds of the worker; 0 without a worker
+    running: tuple[tuple[Step, float], ...] = ()  # running steps with their seconds so far
+    elsewhere: bool = False  # another command did the step
 
 
 def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
@@ -102,10 +102,10 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
         doing = _Doing(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
             for event in doing.events():
-                for run in () if event.failure else event.step.runs:  # its row is stored
+                for run in () if event.failure else event.step.runs:  # a stored row needs no checkpoint
                     work.checkpoint(run.key).remove()
                 yield event
-        finally:  # this process may live on, and what it leases nobody else does
+        finally:  # the process may live on, and its leases would block other commands
             _leave(store, owner)
 
 
@@ -137,13 +137,13 @@ class _Doing:
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
         self._begun: dict[str, _Begun] = {}
-        self._stopped: set[str] = set()  # names of jobs whose lease was lost, until they end
+        self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
 
     def events(self) -> Iterator[Event]:
         """Do all steps."""
-        look = 0.0  # when steps in other hands are looked at again, by `time.monotonic`
+        look = 0.0  # time of the next look at other commands' steps, by `time.monotonic`
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
             if looking:
@@ -154,10 +154,10 @@ class _Doing:
                 self._pause = min(2 * self._pause, LAST_LOOK)
             if self._begun:
                 yield from self._collect()
-            elif self._engine.idle:  # all that is left is in other hands
+            elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
                 time.sleep(max(0.0, look - time.monotonic()))
-            else:  # the workers are still to come, or have all left
+            else:  # workers have not started yet, or all have left
                 self._engine.wait(_PATIENCE)
 
     def _start_what_is_free(self) -> Iterator[Event]:
@@ -178,7 +178,7 @@ class _Doing:
                 yield from self._start(step, answer.granted[wish])
             elif keys <= answer.done:
                 yield self._end(step)
-            elif keys & answer.done:  # some of several runs, by a command that divides them otherwise
+            elif keys & answer.done:  # another command did some runs of this step
                 self._schedule.change(step.without(answer.done))
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
@@ -200,7 +200,8 @@ class _Doing:
             self._let_go(step)
             self._schedule.ended(step)
         else:
-            if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
+            # fails before hours of training if another folder has made the network
+            if step.kind in ("reference", "network", "tune"):
                 self._checksums.check(list_made_artifacts(step))
             self._engine.submit(step.job)
 
@@ -226,7 +227,8 @@ class _Doing:
 
     def _collect(self) -> Iterator[Event]:
         ended = self._engine.wait(_PATIENCE)
-        for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
+        # a CallerError ends the command, so other outcomes are recorded first
+        for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._note(outcome)
         for name in self._begun:
             if name not in self._stopped and self._beats.lost(self._schedule.steps[name].keys):
@@ -278,7 +280,7 @@ class _Doing:
         if outcome.error is not None:
             tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
             reason = f"{outcome.error}{tries}"
-            if not step.runs:  # of a submission's jobs the first one speaks for all
+            if not step.runs:  # the first failure of a submission counts for all its jobs
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._fail(step, reason)
             return

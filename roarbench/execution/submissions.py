@@ -24,9 +24,9 @@ from roarbench.submissions.file import Submission, read_submission
 class SubmissionMode(NamedTuple):
     """How a submission is run."""
 
-    trust: bool  # without the sandbox, now and in the suite; its id says so for ever
-    cuda: bool  # with its maps made on a GPU; its id says so for ever
-    suite: SuiteSpec = SUITES[USUAL]  # that it is run on
+    trust: bool  # no sandbox, neither for checks nor for the suite; permanent mark in the id
+    cuda: bool  # maps are made on a GPU; permanent mark in the id
+    suite: SuiteSpec = SUITES[USUAL]  # suite for the submission
 
 
 class SubmittedEntries(NamedTuple):
@@ -50,9 +50,8 @@ def store_submissions(
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     accepted = []
     for submission in () if mode.trust else submissions:
-        accepted.append(
-            check_submission(submission, console, mode.suite)
-        )  # a kept one, too: imported or trusted, it never was
+        # stored submissions are checked too: they may be imported or trusted ones without a check
+        accepted.append(check_submission(submission, console, mode.suite))
         console.print(accepted[-1].text(), soft_wrap=True)
     for submission in submissions:
         keep_entry(store.database, submission)
@@ -83,6 +82,7 @@ def read_submissions(paths: Sequence[Path]) -> list[Submission]:
 
 
 def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
-    mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None  # timed on a processor
+    # checks are timed on a CPU, not on a GPU
+    mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
     return SubmittedEntries([str(replace(EstimatorId.read(each.id), marks=marks)) for each in submissions], mean)

@@ -29,7 +29,7 @@ class SuiteWork:
     workspace: Workspace
     images: ImageData
     suite: SuiteSpec
-    # where each reference's weights are: a file, or the name of published ones; empty if they are trained
+    # weights of each reference: a file or a published name; empty for trained references
     given: tuple[str, ...] = ()
 
     @property

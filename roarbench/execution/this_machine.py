@@ -17,9 +17,9 @@ from roarbench.local_workers import LocalEngine
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores
 
-PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
-_SHARING, _SMALL = 4, 64  # workers on one GPU by default, and the largest side of images, in pixels, for which
-_PATIENCE = 1.0  # seconds between looks whether a worker is there
+PER_CORE = 4  # a worker computes on one thread: more workers per core are not faster and need more memory
+_SHARING, _SMALL = 4, 64  # default workers per GPU for images up to `_SMALL` pixels per side
+_PATIENCE = 1.0  # seconds between checks for a started worker
 
 
 def count_default_workers(side: int | None = None) -> int:

@@ -31,41 +31,42 @@ from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import SuiteSpec
 
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
-_PUT_OUT = 2**30  # bytes that a stranger's network may put out for all images explained at once
-_FLOAT = 4  # bytes of a float32
-_JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
+_PUT_OUT = 2**30  # maximum bytes of a user's network's activations, all images of a batch together
+_FLOAT = 4  # bytes
+_JOINED = 2  # `RankingsStore.seal` makes two copies of a split beside the parts
 _COPIES = 3  # weights, gradients, momentum
-_KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
-_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are extracted into a file and read from there
+# bytes per number of an image in memory: bfloat16, with mirrored edges around the image
+_KEPT = 2 * (1 + 2 / SHIFT) ** 2
+_HELD = 8e9  # bytes of removed bits that a worker keeps in memory; more bits go to a file
 _NOTHING = SharedInputs()
-TRAIN, EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
+TRAIN, EXPLAIN = 3, 2  # cost in forward passes: a training step, and a forward and backward pass to the image
 
 
 class Work(NamedTuple):
     """Counted work."""
 
-    trainings: int  # networks trained from scratch, references among them
-    references: int  # those of them that are explained
-    scorings: int  # runs that only score the reference, or a network that several runs share
-    images_decoded: int  # images of both splits, if they are not decoded yet
-    images_reference: float  # training images times epochs, of the references
-    # the same, over all other trainings; images that common networks are tuned on are at full size and count for as
-    # many of the recipe's mean size
+    trainings: int  # networks trained from scratch, including references
+    references: int  # trainings of references
+    scorings: int  # runs that score a reference or a shared network without training
+    images_decoded: int  # images of both splits; 0 if decoded already
+    images_reference: float  # training images of references times epochs
+    # training images of other networks times epochs; images that tune common networks have full size and count by their
+    # ratio to the recipe's mean size
     images_retrained: float
-    images_scored: int  # test images, over all runs; for the reference's targets all images that are ranked, once
-    images_explained: int  # images times forward passes of the reference
-    copies_drawn: int  # noisy copies of images, whose draws all references share
-    images_submitted: int  # images times submissions, whose own code makes the maps; a blurred twin shares its parent's
+    images_scored: int  # test images over all runs, and once each ranked image for the reference's targets
+    images_explained: int  # images times forward passes of the references
+    copies_drawn: int  # noisy copies of images; all references share their random numbers
+    images_submitted: int  # images times submissions; a blurred twin shares its parent's maps
     images_ranked: int  # images times rankings
-    images_filled: int  # images over all runs, where what replaces removed features is made of those that are left
-    disk: int  # bytes of decoded images, rankings and results, in the end
-    sealing: int  # bytes that a worker needs beside those while it joins the parts of a ranking
-    # the same, while it trains or scores on removed features that are too many to be held: they are in a file
+    images_filled: int  # images over all runs whose fill values depend on the kept features
+    disk: int  # final bytes of decoded images, rankings and results
+    sealing: int  # additional bytes while a worker joins the parts of a ranking
+    # additional bytes while a worker trains or scores with removed bits in a file, because they exceed memory
     extracted: int
-    memory: int  # bytes that one worker needs beside the images and rankings, which are read through memory maps
-    images: int  # bytes of the decoded images; all workers share what is in memory of them
-    planes: int  # bytes of the largest ranking in use, of both splits; the same
-    train: int  # training images that there are
+    memory: int  # bytes per worker, without memory-mapped images and rankings
+    images: int  # bytes of the decoded images; all workers share the mapped pages
+    planes: int  # bytes of the largest ranking, both splits; workers share the mapped pages
+    train: int  # number of training images
 
     @property
     def images_trained(self) -> float:

@@ -13,20 +13,20 @@ from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
-VERSION = 2  # counts up with every change by which the same answers give other numbers
+VERSION = 2  # increases with every change that gives other numbers for the same predictions
 RANDOM, SOBEL, BLURRED = CONTROLS
-ZERO = "0"  # what Random's measured gain is held against where it is 0 by construction
-ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference
+ZERO = "0"  # stands for the value 0 where Random's gain is measured and 0 by construction
+ONE_NETWORK = "for this network only"  # note on boards whose rows explain one reference
 
 
 class IntervalScope(StrEnum):
     """Repetitions over which intervals have their stated coverage: other images, trainings, explained networks."""
 
-    IMAGES = "images"  # the choice of test images; nothing was trained
-    NETWORKS = "images and references"  # and the explained networks; nothing else was trained
-    BOTH = "images and seeds"  # the choice of test images and the trainings
-    REFERENCES = "images, references and seeds"  # and the explained networks
-    NOTHING = "nothing"  # one training per cell: there are no intervals
+    IMAGES = "images"  # the choice of test images; no training
+    NETWORKS = "images and references"  # test images and explained networks; no other training
+    BOTH = "images and seeds"  # test images and trainings
+    REFERENCES = "images, references and seeds"  # test images, trainings and explained networks
+    NOTHING = "nothing"  # one training per cell: no intervals
 
 
 @dataclass(frozen=True)
@@ -34,31 +34,29 @@ class Row:
     """The results of one estimator."""
 
     estimator: str
-    seeds: int  # fewest seeds in a cell of its curve; 0 where one is missing
-    clean: Estimate  # accuracy on untouched images, in [0, 1]
+    seeds: int  # smallest number of seeds in a cell of the curve; 0 if a cell is missing
+    clean: Estimate  # accuracy on clean images, in [0, 1]
     accuracies: tuple[Estimate, ...]  # per level, in [0, 1]
-    # per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the removal masks of
-    # other images; under DiffROAR that of KAR minus that of ROAR
+    # per level, accuracy minus Random's, in [-1, 1]; under a paired protocol, accuracy minus accuracy under other
+    # images' masks; under DiffROAR, accuracy under KAR minus accuracy under ROAR
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points
-    delta_sobel: Estimate  # its gain minus Sobel's, in accuracy points
-    place: Place | None  # None of a check and where the gain is missing
-    check: bool = False  # it is a check of another row, and changes no verdict and no place
-    # where the gain of a replication is expected, with the confidence of the board: the same test images and design,
-    # other references and trainings; of own-network gain other images, too. Missing where only images were repeated
+    delta_sobel: Estimate  # gain minus Sobel's gain, in accuracy points
+    place: Place | None  # None for a check, and without a gain
+    check: bool = False  # the row is a check of another row: verdicts and places ignore the row
+    # prediction interval for the gain of a replication, at the board's confidence: same test images and design, other
+    # references and trainings; for own-network gain other images too. Missing if only images were resampled
     predicted: Estimate = Estimate()
-    # its gain minus that of its maps handed to other images, in accuracy points: what it knows about this image.
-    # Missing without that twin's curve
+    # gain minus the gain of the same maps on other images, in accuracy points. Missing without that twin's curve
     delta_other_image: Estimate = Estimate()
-    # the comparisons with controls and with its twins, by their ids, Random's own with `ZERO`; nothing of a check,
-    # without intervals or where a gain is missing
+    # comparisons with controls and with the row's twins, by id; Random's own comparison is under `ZERO`. Empty for a
+    # check, without intervals, and without gains
     against: Mapping[str, Comparison] = field(default_factory=dict)
-    # it beside every control of the suite; None of a control or a check, where a gain is
-    # missing, and without intervals
+    # comparison with every control of the suite; None for a control or a check, without intervals, and without gains
     beating: ControlComparison | None = None
-    # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
+    # by twin: gain minus the twin's gain, in accuracy points, paired
     delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
-    network: OwnNetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
+    network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and without a gain
 
     @property
     def random(self) -> Comparison | None:
@@ -90,22 +88,22 @@ class Board:
     """All rows of one protocol, with the settings and variances needed to judge them."""
 
     protocol: Protocol
-    levels: tuple[float, ...]  # those above 0
-    rows: tuple[Row, ...]  # those shown, in the order of the scores
+    levels: tuple[float, ...]  # levels above 0
+    rows: tuple[Row, ...]  # shown rows, in the order of the scores
     images: int  # number of test images
-    bootstrap: Bootstrap  # resamples, seed and confidence of every interval here
+    bootstrap: Bootstrap  # resamples, seed and confidence of all intervals of the board
     covers: IntervalScope
-    # smallest true difference of two gains, in accuracy points, that one comparison planned beforehand finds with a
-    # chance of 80%; the median over all pairs of the suite's own rows, shown or not. None without intervals
+    # smallest true difference of two gains, in accuracy points, that one planned comparison detects with 80 % power;
+    # median over all pairs of the suite's own rows, including hidden rows. None without intervals
     detectable: float | None
-    # number of comparisons that the verdicts are adjusted for: of all of the suite's own rows with results, shown or
-    # not
+    # number of comparisons in the verdicts' adjustment, from all of the suite's own rows with results, including hidden
+    # rows
     family: int = 0
-    references: int = 0  # number of explained networks; 0 where no cell depends on one
-    # standard deviation of a row's gain from one reference, with its training, to another, in accuracy points, Random's
-    # own luck aside; None if not known
+    references: int = 0  # number of explained networks; 0 if no cell depends on one
+    # standard deviation of a row's gain between references and their trainings, in accuracy points, without Random's
+    # training noise; None if unknown
     reference_deviation: float | None = None
-    reference_rows: int = 0  # number of rows that it was estimated from, worth `reference_freedom` degrees of freedom
+    reference_rows: int = 0  # number of rows behind the estimate, which has `reference_freedom` degrees of freedom
     reference_freedom: float | None = None
 
     def gains(self, row: Row) -> tuple[Estimate, ...]:

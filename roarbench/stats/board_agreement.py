@@ -17,21 +17,21 @@ from roarbench.stats.curves import Floats
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import Verdict
 
-FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
+FEWEST_ROWS = 3  # two rows give no correlation
 _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 
 
 class Agreement(NamedTuple):
     """Agreement between two orders."""
 
-    # Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose order is
-    # open under one of the protocols fall either way
+    # Kendall's tau-b, 1 for equal and -1 for opposite orders; the interval covers both orders of every pair that is not
+    # significant under both protocols
     tau: Estimate
-    rows: int  # estimators with a gain under both
-    # pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0. None where nothing
-    # says how trainings vary
+    rows: int  # number of estimators with a gain under both protocols
+    # number of pairs that differ significantly under both protocols: the 95 % intervals exclude 0. None without data on
+    # training noise
     settled: int | None
-    opposed: int | None  # those of them that the protocols order differently
+    opposed: int | None  # number of settled pairs in opposite order
 
 
 def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
@@ -66,7 +66,7 @@ def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np
     """Return for all pairs the sign of the difference, and whether it is significant."""
     pairs = Pairs.of(samples, confidence)
     values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
-    # twins are settled, too: neither is above the other in any draw
+    # pairs without any difference in any draw count as significant too
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 
@@ -74,10 +74,10 @@ def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | 
     """Compute Kendall's tau-b; None for fewer than three rows, or where one side gives equal gains to all."""
     if len(one) < FEWEST_ROWS:
         return None
-    from scipy.stats import kendalltau  # as long to import as a table takes, which needs no tau
+    from scipy.stats import kendalltau  # importing scipy.stats takes as long as a table, and tables need no tau
 
     tau = float(kendalltau(one, other).statistic)
-    return None if tau != tau else tau  # not a number where all gains are equal
+    return None if tau != tau else tau  # NaN if all gains are equal
 
 
 class VerdictPair(NamedTuple):
@@ -92,16 +92,16 @@ class ReplicatedRow(NamedTuple):
     """A row on two boards."""
 
     estimator: str
-    gain: Estimate  # gain, again: on the one and on the other, in accuracy points
+    gain: Estimate  # gain, again: on the first and the second board, in accuracy points
     again: Estimate
-    predicted: Estimate  # predicted, predicted_again: where each board expects the other's gain
+    predicted: Estimate  # predicted, predicted_again: each board's prediction interval for the other's gain
     predicted_again: Estimate
-    # whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain is 0 on
-    # every board
+    # whether `predicted` contains `again`; None without an interval, and for intervals of width 0: Random's gain is 0
+    # on every board
     inside: bool | None
-    inside_again: bool | None  # whether `gain` is in `predicted_again`
-    verdicts: tuple[VerdictPair, ...]  # those against single controls that both boards have
-    # whether it beats every control, on the one and on the other; empty for a control
+    inside_again: bool | None  # whether `predicted_again` contains `gain`
+    verdicts: tuple[VerdictPair, ...]  # verdicts against single controls that both boards have
+    # whether the row beats every control, on the first and the second board; empty for a control
     beats: tuple[bool, ...]
 
 
@@ -109,13 +109,13 @@ class ReplicatedRow(NamedTuple):
 class Replication:
     """Agreement of two boards of one protocol."""
 
-    rows: tuple[ReplicatedRow, ...]  # those with a gain on both, in the order of the first
+    rows: tuple[ReplicatedRow, ...]  # rows with a gain on both boards, in the first board's order
     verdicts: int  # number of verdicts against single controls that both boards have
-    equal: int  # those of them that are the same word
-    opposed: int  # those that are better on one and worse on the other
-    gains: int  # number of gains that a prediction interval of the other board was there for, both ways
-    inside: int  # those of them that lie in it
-    tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows or equal gains
+    equal: int  # number of equal verdicts
+    opposed: int  # number of pairs with "better" on one board and "worse" on the other
+    gains: int  # number of gains with a prediction interval from the other board, in both directions
+    inside: int  # number of these gains inside their interval
+    tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows, and for equal gains
 
     @property
     def beats(self) -> tuple[int, int]:

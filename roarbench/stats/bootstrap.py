@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
     @property
     def negative(self) -> "Estimate":
         """Return the number with the opposite sign."""
-        value, low, high = (None if end is None else -end + 0.0 for end in self)  # + 0: never -0
+        value, low, high = (None if end is None else -end + 0.0 for end in self)  # + 0.0 turns -0 into 0
         return Estimate(value, high, low)
 
 
@@ -60,7 +60,7 @@ def compute_quantile(numbers: Floats, share: float) -> Floats:
     above = last - low
     kept = _largest(numbers, above + 1) if numbers.ndim == 2 else numbers
     place = kept.shape[-1] - 1 - above
-    ordered = np.partition(kept, place, axis=-1)  # by one place: by two it takes four times as long
+    ordered = np.partition(kept, place, axis=-1)  # one pivot: a partition with two pivots takes four times as long
     one, part = ordered[..., place], position - low
     two = ordered[..., place + 1 :].min(-1) if above else one
     found: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
@@ -73,7 +73,7 @@ def _largest(numbers: Floats, count: int) -> Floats:
     A cut-off is estimated from a tenth of each row, and only larger numbers are sorted: half the time of a whole sort.
     """
     tenth = numbers[:, ::10]
-    place = max(0, tenth.shape[1] - 1 - count // 4)  # two and a half times as many as are asked for
+    place = max(0, tenth.shape[1] - 1 - count // 4)  # keeps about 2.5 times the requested count
     kept = numbers >= np.partition(tenth, place, axis=1)[:, place, None]
     held = kept.sum(1)
     if held.min() < count:

@@ -28,7 +28,7 @@ from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_ga
 from roarbench.stats.variance import References, Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, detect_difference, judge_comparisons
 
-_TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
+_TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 
 
 def compute_board(
@@ -79,7 +79,7 @@ def compute_drawn_board(
     )
 
 
-_Differences = dict[tuple[str, str], Sample]  # by a row and what it is held against
+_Differences = dict[tuple[str, str], Sample]  # by row and comparison row
 
 
 class Judge(Drawn):
@@ -215,10 +215,10 @@ class Judged(NamedTuple):
     """Verdicts on gains with draws of their own: comparisons with 0 and with twins, and ranks."""
 
     comparisons: Mapping[tuple[str, str], Comparison]
-    against: Mapping[str, Mapping[str, Comparison]]  # the same by row
+    against: Mapping[str, Mapping[str, Comparison]]  # the same comparisons by row
     places: Mapping[str, Place]
     detectable: float | None
-    delta_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
+    delta_twins: Mapping[str, Mapping[str, Estimate]]  # includes the other-image twin
 
 
 def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
@@ -236,7 +236,7 @@ def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
 
 def _row(judge: Judge, name: str, place: Place | None) -> Row:
     scores = judge.scores
-    first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # masks alone have no point at t = 0
+    first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
     twins = judge.delta_twins(name)
     return Row(
         estimator=name,
@@ -259,9 +259,10 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
 class Kept(NamedTuple):
     """Kept predictions of all networks under each network's map, for one estimator."""
 
-    # (maps, networks, levels, images), see `compute_own_network_gain`; images that all networks put into one class
+    # (maps, networks, levels, images), see `compute_own_network_gain`; only images with the same prediction of all
+    # networks
     answers: NDArray[np.bool_]
-    same: bool  # the maps of all networks remove the same features of each of these images
+    same: bool  # all networks' maps remove the same features of each of these images
 
 
 def compute_own_network_board(

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from roarbench.enums import Order
 from roarbench.plan.runs import CLEAN
 
-Bits = NDArray[np.bool_] | NDArray[np.int8]  # answers, or answers minus other answers of the same network
+Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network
 Floats = NDArray[np.float64]
-Point = tuple[str, float]  # an estimator and a level
+Point = tuple[str, float]  # estimator and level
 
-UNTOUCHED: Point = (CLEAN, 0.0)  # the point at t = 0, which all curves share
-POINTS = 100.0  # accuracy points in one
+UNTOUCHED: Point = (CLEAN, 0.0)  # the point at t = 0, shared by all curves
+POINTS = 100.0  # accuracy points in an accuracy of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,31 +29,31 @@ class Correctness:
 
     estimators: tuple[str, ...]
     levels: tuple[float, ...]  # levels above 0, ascending
-    # bits of shape (seeds, images) under (estimator, level), those of the untouched images under `UNTOUCHED`. Cells may
-    # be absent, and cells may differ in their number of seeds, never in their images
+    # (seeds, images) by (estimator, level); clean images are under `UNTOUCHED`. Cells may be missing, and may differ in
+    # their number of seeds, but all have the same images
     correct: Mapping[Point, Bits]
-    # estimators whose points are no one curve, because they were not made from the same rankings
+    # estimators without a curve, because their points have different rankings
     inconsistent: frozenset[str] = frozenset()
     # estimators that are checks of others: they have gains, but neither verdicts nor places
     checks: frozenset[str] = frozenset()
-    # which explained network each row of bits depends on, one name per row of bits. A cell that depends on none (a
-    # control, retrained untouched images) is not in it
+    # explained network of each row of bits, by cell. Cells that depend on no network (controls, retrained clean images)
+    # are missing
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
-    # of every cell, its answers minus those that it is held against (another image's removal masks, or Random's) of the
-    # same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None where each cell has
-    # networks of its own
+    # per cell, correctness minus its counterpart's (another image's masks, or Random's) of the same network and image,
+    # in {-1, 0, 1}; gains come from these differences alone. None if each cell has its own networks
     differences: "Correctness | None" = None
-    # estimators that the suite does not name, their twins among them: each is judged as if it alone joined the suite's
-    # own rows, whose numbers it does not move
+    # added estimators and their twins: each is judged as if it alone joined the suite's own rows, whose numbers do not
+    # change
     submitted: frozenset[str] = frozenset()
-    model_free_controls: frozenset[str] = frozenset()  # controls, which the other rows are to beat each
+    model_free_controls: frozenset[str] = frozenset()  # controls; a row must beat each of them
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
         if any(low >= high for low, high in zip(steps, steps[1:], strict=False)) or steps[-1] > 1:
             advice = "the untouched images are not among them"
             raise ValueError(f"levels must ascend in (0, 1], got {self.levels}; {advice}")
-        shape_of = {point: bits.shape for point, bits in self.correct.items()}  # once: they may be unpacked for it
+        # reads each cell once, because a cell may be unpacked for its shape
+        shape_of = {point: bits.shape for point, bits in self.correct.items()}
         shapes = set(shape_of.values())
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
             raise ValueError(f"bits must be (seeds, images) with the same images everywhere, got {sorted(shapes)}")
@@ -118,4 +118,4 @@ def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: 
         Shape (...).
     """
     below = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
-    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # no gain is 0, not -0
+    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # + 0.0 turns -0 into 0

@@ -17,8 +17,8 @@ from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
-FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
-_MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones
+FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
+_MOST_PERMUTED = 8  # 40,320 assignments; for more networks, as many random assignments
 
 
 class OwnNetworkVerdict(StrEnum):
@@ -27,7 +27,7 @@ class OwnNetworkVerdict(StrEnum):
     EXPLAINS = "explains its network"  # significantly above 0
     OPEN = "not shown"
     OPPOSES = "opposes it"  # significantly below 0
-    BY_CONSTRUCTION = "0 by construction"  # its removal masks are the same for every network
+    BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
 
 
 _WORDS = {
@@ -41,7 +41,7 @@ class OwnNetworkTest(NamedTuple):
     """The verdict on a row beside its permutation test."""
 
     verdict: OwnNetworkVerdict
-    # p of "every assignment of maps to networks is equally likely"; None for few networks and for masks that are equal
+    # p value of "every assignment of maps to networks is equally likely"; None for few networks, and for equal masks
     permutation: float | None = None
 
     @classmethod
@@ -64,9 +64,9 @@ class OwnNetworkGain(NamedTuple):
     """Own-network gain of one estimator, in accuracy points; positive is better for both orders."""
 
     gain: Sample  # mean over levels, pairs of networks and images
-    levels: tuple[Sample, ...]  # the same at each level
-    pairs: Floats  # mean over levels and images for each pair, shape (networks, networks), 0 on the diagonal
-    # p of "every assignment of maps to networks is equally likely", two-sided; None for fewer than four networks
+    levels: tuple[Sample, ...]  # mean gain per level
+    pairs: Floats  # mean over levels and images per pair, shape (networks, networks), 0 on the diagonal
+    # two-sided p value of "every assignment of maps to networks is equally likely"; None for fewer than four networks
     permutation: float | None
 
 
@@ -145,7 +145,8 @@ def _permutation(kept: Floats, seed: int) -> float | None:
         return None
     own = np.trace(kept)
     drawn = kept[np.array(_assignments(count, seed)), np.arange(count)].sum(1)
-    middle, tiny = kept.sum() / count, 1e-9  # sums of the same numbers in another order
+    # `tiny` absorbs rounding: equal sums may add their numbers in another order
+    middle, tiny = kept.sum() / count, 1e-9
     return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
 
 

@@ -19,13 +19,12 @@ from roarbench.stats.resampling import Draws
 class ProbabilityDrop(NamedTuple):
     """Drop of the predicted class's probability, with intervals over test images; None where missing."""
 
-    untouched: Estimate  # mean probability of the predicted class on the untouched images, p_0, in [0, 1]
-    # the same per level, of the class that was predicted on the untouched image, p_k
+    untouched: Estimate  # mean probability of the predicted class on clean images, p_0, in [0, 1]
+    # mean probability of the clean image's predicted class, p_k, per level
     probabilities: tuple[Estimate, ...]
-    # mean of |p_0 - p_k| / p_0, per level, at least 0 (Khakzar et al. 2021, the code's measure)
+    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, the code's measure)
     changes: tuple[Estimate, ...]
-    # mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without the level 0, whose difference is
-    # 0; missing while a level is
+    # mean of p_0 - p_k over images and levels above 0, in [-1, 1] (Samek et al. 2017); missing if a level is missing
     aopc: Estimate
 
 
@@ -73,6 +72,7 @@ def compute_lerf_morf_areas(scores: Correctness, morf: Draws, lerf: Draws) -> di
     for name in scores.estimators:
         curve = scores.curve(name)
         if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
-            both = weights[1:] @ (lerf.curve(curve[1:]) - morf.curve(curve[1:]))  # the same network at t = 0
+            # both curves have the same accuracy at t = 0
+            both = weights[1:] @ (lerf.curve(curve[1:]) - morf.curve(curve[1:]))
             gaps[name] = Sample(float(both[0]), both[1:])
     return gaps

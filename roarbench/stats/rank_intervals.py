@@ -17,8 +17,8 @@ class Pairs:
     """Numbers with paired draws; computed row by row, because draws of all pairs of 200 numbers would take 320 MB."""
 
     values: Floats  # shape (n,)
-    draws: Floats  # of the values, shape (n, resamples)
-    confidence: float  # of the interval of a difference, in (0, 1)
+    draws: Floats  # draws of the values, shape (n, resamples)
+    confidence: float  # confidence level of differences' intervals, in (0, 1)
 
     @classmethod
     def of(cls, samples: Sequence[Sample], confidence: float) -> Self:
@@ -63,12 +63,12 @@ class Pairs:
 class Place(NamedTuple):
     """A rank on the leaderboard."""
 
-    place: int  # by the gain as it is, 1 is best; equal gains share the better place
-    low: int | None = None  # low, high: the best and the worst place that the data allow; None without intervals
+    place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
+    low: int | None = None  # low, high: best and worst rank that the data allow; None without intervals
     high: int | None = None
-    # numbers of the tie groups that it belongs to, from 1 at the top; empty without intervals
+    # the row's tie groups, numbered from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
-    joining: bool = False  # of a row that joins the others alone and counts in no other place: shown in brackets
+    joining: bool = False  # an added row, which changes no other row's place: shown in brackets
 
 
 def compute_places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
@@ -94,7 +94,7 @@ def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list
     groups = find_tie_groups(gains, apart)
     own = _compute_without(len(gains), joining)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
-    rivals = own.sum() + ~own  # and itself
+    rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
     return [
         point._replace(
             low=1 + int(above[index]),
@@ -136,7 +136,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     """
     differences, scale = np.abs(pairs.differences), pairs.halves
     asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)
-    found = asked & (scale == 0) & (differences > 0)  # no draw ever moved it
+    found = asked & (scale == 0) & (differences > 0)  # the difference is constant over all draws
     open_ = asked & (scale > 0)
     while open_.any():
         new = open_ & (differences > compute_quantile(pairs.largest(open_), pairs.confidence) * scale)

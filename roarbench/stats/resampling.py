@@ -29,9 +29,9 @@ from roarbench.stats.variance import (
     estimate_spread,
 )
 
-_CHUNK = 2_000_000  # drawn image numbers held at once: 16 MB
-_CELLS = 250  # whose answers are numbers at once
-# streams of chance, so that none depends on how much another one draws
+_CHUNK = 2_000_000  # image counts in float32 at once: 8 MB
+_CELLS = 250  # cells in float32 at once
+# independent random streams: a stream's numbers do not depend on draws from another stream
 _IMAGES = 0
 _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
 
@@ -40,13 +40,13 @@ _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
 class Draws:
     """The accuracies of all cells, as measured and in every draw."""
 
-    column: dict[Point, int]  # where a point is in the arrays
+    column: dict[Point, int]  # index of each point in the arrays
     values: Floats  # accuracies in [0, 1], shape (cells,)
-    resampled: Floats  # the same in every draw, where the experiment is done again in whole, shape (resamples, cells)
-    # what other trainings and references on the same test images may give, seen from these that may be off as well: for
-    # intervals of a replication, shape (resamples, cells)
+    resampled: Floats  # accuracies in every draw, for a repetition of the whole experiment, shape (resamples, cells)
+    # accuracies of a replication with the same test images, relative to noisy measured values, for prediction
+    # intervals, shape (resamples, cells)
     repeated: Floats
-    differences: "Draws | None" = None  # the same of `Scores.differences`, where these are
+    differences: "Draws | None" = None  # draws of `Correctness.differences`, if present
 
     @property
     def replication(self) -> "Draws":
@@ -92,7 +92,7 @@ def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, res
     if spread is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
     true, whole = draw_repetition_noise(scores, bootstrap, spread)
-    # of two experiments on the same images each has its own luck: twice the variance
+    # both experiments on the same images have training noise: twice the variance
     true += resampled
     whole *= np.sqrt(2)
     whole += values
@@ -113,11 +113,11 @@ def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Float
     first = 0
     for weights in draw_image_weights(images, bootstrap) if images else ():
         draws = slice(first, first := first + len(weights))
-        # float32 holds every count exactly: there are fewer than 2^24 answers in a cell
+        # float32 is exact: a cell has fewer than 2^24 predictions
         for some in (slice(cell, cell + _CELLS) for cell in range(0, len(drawn), _CELLS)):
             drawn[some, draws] = counts[some].astype(np.float32) @ weights.T
     drawn /= totals
-    return [drawn[start:end].T for start, end in pairwise(ends)]  # a cell's draws lie side by side
+    return [drawn[start:end].T for start, end in pairwise(ends)]  # the transpose keeps each cell's draws contiguous
 
 
 def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
@@ -127,12 +127,12 @@ def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np
         yield counts[start : start + rows].astype(np.float32)
 
 
-@lru_cache(1)  # the boards of a store have the same images
+@lru_cache(1)  # all boards of a store have the same images
 def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
     """Return the count of every image in every draw, (resamples, images), always below 256."""
     generator = np.random.default_rng([bootstrap.seed, _IMAGES])
     counts = np.empty((bootstrap.resamples, images), np.uint8)
-    for row in counts:  # one by one, so that what is counted stays in the processor's cache
+    for row in counts:  # a single row's counts fit in the CPU cache
         row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
     return counts
 
@@ -218,9 +218,10 @@ class _ReferenceDraws:
             self.own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
         self.rows = compute_reference_curves(scores)
-        self._sizes = lru_cache(1)(self._draw_sizes)  # those of a row serve all its levels
+        self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.networks))(self._draw)
-        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)  # those that rows share serve them all
+        # rows share the common part of their deviations
+        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
@@ -235,7 +236,7 @@ class _ReferenceDraws:
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
-        least = noise if self.spread.own_freedom else 0.0  # of single images: known, and each row's own
+        least = noise if self.spread.own_freedom else 0.0  # image noise is known, and belongs to each row's own part
         true = _sizes(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
         return true, _sizes(whole, np.maximum(own, least))
 

@@ -59,12 +59,12 @@ def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floa
 class Drawn:
     """Accuracies, and gains or areas, of one protocol with their draws."""
 
-    scores: Correctness  # rows, levels and correct answers; empty where a suite does not have the protocol
+    scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     bootstrap: Bootstrap
-    spread: Spread | None  # how references and trainings vary; None where nothing says so
+    spread: Spread | None  # variance between references and between trainings; None if unknown
     draws: Draws
-    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
+    areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope
 
     @classmethod

@@ -19,27 +19,28 @@ from numpy.typing import NDArray
 
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, compute_area_weights, hash_answers
 
-PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled variance may be worth, evenly in 1 / d
+# degrees of freedom that a pooled variance may count for, evenly spaced in 1 / d
+PRIORS = 1 / np.linspace(1, 0.001, 100)
 
 
 @dataclass(frozen=True, eq=False)
 class References:
     """Variance of a row's curve between explained networks and between trainings on them, pooled over rows."""
 
-    levels: tuple[float, ...]  # ascending; of the columns of `factor`
-    # shape (rank, levels). Its product with itself is the covariance between levels of the curve that one reference
-    # gives, in squared accuracy
+    levels: tuple[float, ...]  # ascending; the levels of `factor`'s columns
+    # shape (rank, levels); factor.T @ factor is the covariance of a curve between references, in squared accuracy
     factor: Floats
-    # of what such a curve takes from its row's gain, in squared accuracy, with the noise of finitely many images
+    # variance between references of the curve's contribution to its row's gain, in squared accuracy, including image
+    # noise
     variance: float
-    noise: float  # that noise
-    shared: float  # share of `variance` that all rows explained by one reference have in common, in [0, 1]
+    noise: float  # part of `variance` that comes from the finite number of images
+    shared: float  # share of `variance` that all rows of one reference have in common, in [0, 1]
     freedom: float  # degrees of freedom of `variance` (Satterthwaite)
-    # degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is missing
+    # degrees of freedom of the part that rows do not share: (rows - 1) (references - 1) if no curve is missing
     own_freedom: int
-    prior: Floats  # how likely each of `PRIORS` is to be what `variance` is worth beside a row's own mean square
-    rows: int  # number of curves that it was estimated from
-    digest: bytes  # of the answers that it was estimated from
+    prior: Floats  # probability of each of `PRIORS` as the weight of `variance` against a row's own mean square
+    rows: int  # number of curves behind the estimates
+    digest: bytes  # hash of the correctness behind the estimates
 
     @property
     def deviation(self) -> float:
@@ -123,11 +124,13 @@ class ReferenceCurve:
     Means over images are kept, because the bits of all rows take too much memory as numbers.
     """
 
-    # accuracies by level in ascending order, and by name of the reference in that of the names
+    # accuracies by ascending level, then by reference name in alphabetical order
     means: dict[float, dict[str, float]]
-    areas: dict[str, float]  # what the curve takes from a gain, by name, of references with all its levels above 0
-    noise: float  # how much the areas vary because images are finitely many, as `squares` has it; 0 of one reference
-    digest: bytes  # of its answers under all references and levels, 16 bytes
+    # area under the curve at levels above 0, in accuracy, by name, for references with all these levels
+    areas: dict[str, float]
+    # squares of the areas that come from the finite number of images, see `sum_squares`; 0 for one reference
+    noise: float
+    digest: bytes  # hash of the row's correctness under all references and levels, 16 bytes
 
     @property
     def square(self) -> tuple[float, int]:
@@ -136,7 +139,7 @@ class ReferenceCurve:
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
 
-@lru_cache(4)  # the spread is learnt from the boards that are drawn next
+@lru_cache(4)  # estimates and draws use the same boards in turn
 def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
     """Return the curves of all explained rows."""
     levels = defaultdict[str, list[float]](list)
@@ -162,7 +165,7 @@ def _curve(board: Correctness, estimator: str, levels: Sequence[float]) -> Refer
 def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
     """Return a cell's correctness by explained network, sorted by name, averaged over trainings."""
     answers, references = board.correct[point].astype(np.float64), board.references[point]
-    if len(set(references)) == len(references):  # the mean of one training is itself
+    if len(set(references)) == len(references):  # one training per network needs no mean
         return dict(sorted(zip(references, answers, strict=True)))
     names = np.array(references)
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
@@ -181,7 +184,7 @@ def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int
     freedom = np.isfinite(deviations).sum() - len(deviations)
     own_freedom = int(freedom) - (deviations.shape[1] - 1)
     variance = float(np.nansum(deviations**2) / freedom)
-    if own_freedom < 1 or variance == 0:  # one row shares all with itself
+    if own_freedom < 1 or variance == 0:  # a single row has no part of its own
         return variance, 1.0, 0
     own = float(np.nansum((deviations - np.nanmean(deviations, axis=0)) ** 2)) / own_freedom
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
@@ -199,7 +202,8 @@ def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
     deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
     root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
-    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open
+    # QR determines rows of the factor only up to sign
+    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]
 
 
 def sum_squares(answers: Bits | Floats) -> Floats:
@@ -211,7 +215,7 @@ def sum_squares(answers: Bits | Floats) -> Floats:
     images = answers.shape[1]
     accuracies = answers.mean(1, dtype=np.float64)
     between = float(((accuracies - accuracies.mean()) ** 2).sum())
-    within = float(((answers - answers.mean(0, dtype=np.float64)) ** 2).sum())  # of repetitions and rest together
+    within = float(((answers - answers.mean(0, dtype=np.float64)) ** 2).sum())  # sum over repetitions and residual
     return np.array([between, (within - images * between) / (images - 1) / images])
 
 
@@ -219,11 +223,12 @@ def sum_squares(answers: Bits | Floats) -> Floats:
 class Trainings:
     """Variance of a cell's accuracy between trainings, pooled over cells."""
 
-    # between trainings on the same rankings, in squared accuracy, with the noise of finitely many images
+    # between trainings on the same rankings, in squared accuracy, including image noise
     variance: float
-    noise: float  # that noise: trainings disagree about single images, and this much of it is left in a mean over them
+    # part of `variance` that comes from the finite number of images: trainings disagree about single images
+    noise: float
     freedom: int  # degrees of freedom of `variance`
-    # those of all trainings from their group's mean, of mean 0 and mean square 1, shape (trainings,)
+    # deviations of all trainings from their group's mean, scaled to mean 0 and mean square 1, shape (trainings,)
     deviations: Floats
 
     @property
@@ -271,7 +276,7 @@ def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):
         return None
-    unique = {hash_answers(bits): bits for _, bits in found}  # each training once, whatever its names
+    unique = {hash_answers(bits): bits for _, bits in found}  # counts each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom

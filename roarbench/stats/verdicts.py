@@ -12,9 +12,9 @@ from roarbench.stats.curves import Floats
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.text import SAME
 
-FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board
-TAIL = 0.05  # share of a sample's own draws beyond which those of the whole family count
-POWER = 0.8  # the usual chance of finding a difference that is called detectable (Cohen 1988)
+FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
+TAIL = 0.05  # tail share of a comparison's own draws; beyond, p values come from the pooled draws of the family
+POWER = 0.8  # power behind `detectable`; the usual value (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -30,9 +30,9 @@ class Verdict(StrEnum):
 class Comparison(NamedTuple):
     """A row compared with a control or another row."""
 
-    verdict: Verdict  # at a false discovery rate of 5% over all comparisons of the family
-    p: float  # two-sided, of this comparison alone
-    q: float  # p adjusted for the family (Benjamini and Hochberg 1995)
+    verdict: Verdict  # at a false discovery rate of 5 % over all comparisons of the family
+    p: float  # two-sided p value of this comparison alone
+    q: float  # p value adjusted for the family (Benjamini and Hochberg 1995)
     difference: Estimate = Estimate()  # the estimator's gain minus the control's, in accuracy points
 
     @property
