@@ -27,7 +27,7 @@ from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9
 _SPLIT_KEYS = ("train", "test")
-_LARGEST, _MOST = 512, 4096  # pixels per side, of the square and of what it is cut from
+_LARGEST, _MOST = 512, 4096  # maximum pixels per side of the decoded square, and of the resized photograph
 _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
@@ -49,7 +49,8 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
             found = find_dataset(section.text("known"))
         section.close()
         return found
-    made = make_own_record("", 1, 1) if kinds == ["table"] else _pixels(section)  # columns are counted later
+    # the columns of a table are counted later
+    made = make_own_record("", 1, 1) if kinds == ["table"] else _pixels(section)
     record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
     read = {"images": _images, "parquet": _parquet, "table": _table, "hub": _hub}[kinds[0]]
     record = read(section, base, record)
@@ -154,10 +155,10 @@ def _folder(section: TomlTable, key: str, base: Path) -> str:
 class PreprocessingRecord(NamedTuple):
     """The preprocessing of photographs."""
 
-    resize: int  # pixels of the short side
-    crop: int  # pixels per side of the square that is cut out of the middle then
-    interpolation: str  # one of Pillow's filters
-    mean: tuple[float, ...]  # mean, std: of each channel, of images in [0, 255]
+    resize: int  # pixels of the shorter side after resizing
+    crop: int  # side of the central square that is kept, pixels
+    interpolation: str  # a filter of Pillow
+    mean: tuple[float, ...]  # mean, std: per channel, for pixels in [0, 255]
     std: tuple[float, ...]
 
 

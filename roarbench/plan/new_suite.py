@@ -15,11 +15,11 @@ from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import fit_on_one_line
 
-_FEW = 2000  # training images; with fewer, batches are smaller and epochs more
-_SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
+_FEW = 2000  # with fewer training images, batches are smaller and epochs more
+_SEEN = 14_000  # epochs times training images, for fewer than `_FEW` images (docs/own-data.md)
 BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
-_CHEAP = 5000  # training rows of a table up to which 20 references take minutes; with more rows there are 5
-_STEPS = 20 * _CHEAP  # rows that a training on more of them sees
+_CHEAP = 5000  # maximum rows of a table with 20 references, which take minutes; larger tables get 5 references
+_STEPS = 20 * _CHEAP  # epochs times training rows, for larger tables
 
 
 def write_suite(
@@ -62,7 +62,7 @@ def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
     """Return the text of a suite's file, with the path of the images relative to it."""
     text = (_on_rows if record.tabular else _on_images)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
-    width = max(len(code) for code, _, _ in lines if len(code) < 60)  # comments beside code begin in one column
+    width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
 
 
@@ -130,7 +130,7 @@ train = {format_toml(record.train_split)}  # the {what} of the training images
 test = {format_toml(record.test_split)}  # the {what} of the test images"""
 
 
-_RECIPE = (  # what the lines of a recipe say
+_RECIPE = (  # comments of a recipe's lines
     "how every network is trained; [reference_recipe] may differ",
     "a recipe of roarbench; the lines below override its numbers",
     "passes over the training images",

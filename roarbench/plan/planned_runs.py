@@ -21,7 +21,7 @@ from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_untouched
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0
-_TUNING_RATE = 1 / 8  # of the peak rate of the training before it
+_TUNING_RATE = 1 / 8  # peak learning rate of the tuning / peak of the training before
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Point:
     seed: int
 
 
-@cache  # a board asks for those of every suite, again and again
+@cache  # a board requests every suite's points repeatedly
 def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
     """Return all points of a suite, each once; untouched images (t = 0) come first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
@@ -64,7 +64,7 @@ def select_part_of_suite(
         kept = tuple(name for name in block.estimators if name in names)
         blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     asked = tuple(block for block in blocks if block.estimators)
-    # references that no seed is ranked by are not needed, unless they are held against each other
+    # a suite needs only references that a seed uses, or all if networks are compared under each other's maps
     most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
     return replace(suite, blocks=asked, references=min(suite.references, most))
 
@@ -92,14 +92,14 @@ class CommonNetwork(Keyed):
     dataset: str
     data: str  # fingerprint of the decoded images and labels
     model: str
-    recipe: str  # `name@version` of its training recipe
-    # fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing removed, in
-    # equal shares
+    recipe: str  # `name@version` of the training recipe
+    # fingerprints of the controls whose masks the training uses, at the paper's levels and without removal, in equal
+    # shares
     families: tuple[str, ...]
-    order: Order  # which end of the rankings was removed
+    order: Order  # end of the rankings that is removed
     unit: Unit
-    seed: int  # drives initialisation, batch order, augmentation and the exchange
-    tuning: str  # what fixes the tuning on the rows that it scores
+    seed: int  # seed of initialisation, batch order, augmentation and mask exchange
+    tuning: str  # settings of the tuning on each row
     fill: str = "mean"
 
 
@@ -178,7 +178,7 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
     )
 
 
-@lru_cache(32)  # a store is asked for the same ones again and again
+@lru_cache(32)  # stores request the same runs repeatedly
 def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
     """Return every planned run of a suite on the data of this fingerprint."""
     return {point: build_run(suite, point, data, limit) for point in expand_points(suite)}
@@ -277,10 +277,10 @@ class Common(NamedTuple):
 class SharedInputs(NamedTuple):
     """Inputs that a suite's runs share."""
 
-    references: Set[int] = frozenset()  # numbers of the networks that are explained, or scored as they are
+    references: Set[int] = frozenset()  # numbers of explained networks, and of networks scored without training
     rankings: Set[RankedSplit] = frozenset()
     common: Set[Common] = frozenset()
-    # common networks, each with the rankings of a row, of its test images, that it is tuned on
+    # common networks with the ranking of test images that tunes each
     tuned: Set[tuple[Common, RankedSplit]] = frozenset()
 
 

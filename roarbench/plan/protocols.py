@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
 
-ACCURACY = "test accuracy"  # label of an axis
+ACCURACY = "test accuracy"  # axis label
 ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
 _INTERACTION = "does a map hurt the network that it explains more than another network, compared with that one's map"
 _ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks are rougher"
@@ -19,26 +19,26 @@ _ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks a
 class Protocol:
     """A question about rankings: which end of the ranking is removed, and which network is scored."""
 
-    name: str  # what `--protocol` takes
-    order: Order  # which end of the ranking is removed first
-    retrain: ScoredNetwork  # which network is scored
-    # each image is answered twice, with its own removal mask and with that of another image, which this twin of the row
-    # hands it; the gain is the difference. Empty where each image is answered once
+    name: str  # value of `--protocol`
+    order: Order  # end of the ranking that is removed first
+    retrain: ScoredNetwork  # the scored network
+    # twin whose masks, from another image, score each image a second time; the gain is the difference. Empty for
+    # protocols with one score per image
     against: str = ""
-    # two protocols whose answers are held against each other, the first's minus the second's of the same row, level and
-    # seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it
+    # two protocols: the score is the first's correctness minus the second's, for the same row, level and seed. No run
+    # belongs to such a protocol. Empty for protocols with runs of their own
     made_of: tuple["Protocol", ...] = ()
-    title: str  # its name within sentences
-    tab: str  # the same in a few words, for tabs of the board
-    question: str  # what it asks of an estimator, one sentence
-    method: str  # what is done, a sentence without its full stop
-    dot: str  # what one dot of a board shows, in sentences; `*` around what is to be stressed
-    gain: str = "gain over Random"  # what its gain is called within a sentence; empty where it has none
-    meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # what that gain is, in sentences
-    zero: str = "Random"  # what has a gain of 0, within a sentence
-    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; off 0 they are a doubt on the table
-    limits: str  # where it fails
-    use: str  # when to ask it
+    title: str  # name in a sentence
+    tab: str  # short name, for tabs of the board
+    question: str  # the question about an estimator, one sentence
+    method: str  # the procedure, a sentence without full stop
+    dot: str  # meaning of a dot on the board, in sentences; `*` encloses stressed words
+    gain: str = "gain over Random"  # name of the gain in a sentence; empty without a gain
+    meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
+    zero: str = "Random"  # name of the zero gain in a sentence
+    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; another gain is a reason to doubt the table
+    limits: str  # known failures
+    use: str  # purpose
 
     @property
     def about(self) -> str:
@@ -302,5 +302,5 @@ _DECLARED = (
     MATCHED,
     ROAR_EXCHANGED,
 )
-SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_position)}  # what a table can be of
-PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # those that are run
+SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_position)}  # protocols with tables
+PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # protocols with runs

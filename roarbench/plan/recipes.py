@@ -103,16 +103,16 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 class RecipeSetting(NamedTuple):
     """A setting that a recipe's title may change."""
 
-    expected: str  # what may be written, in words
-    read: Callable[[Any], object]  # takes a text or a number; ValueError or OverflowError where it cannot be the value
+    expected: str  # description of the allowed values
+    read: Callable[[Any], object]  # converts a text or number; ValueError or OverflowError for other values
 
 
 def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
     def read(value: Any) -> float:
         number = kind(value)
-        if not least <= number <= most or number != float(value):  # NaN is not within
+        if not least <= number <= most or number != float(value):  # comparisons with NaN are false
             raise ValueError
-        return kind(_format_value(number))  # as exact as titles are
+        return kind(_format_value(number))  # rounds to the precision of titles
 
     return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
@@ -127,7 +127,7 @@ def _start(value: Any) -> object:
     return value
 
 
-SETTINGS = {  # in the order of a title
+SETTINGS = {  # in the order of titles
     "epochs": _within(float, 0.01, 10_000),
     "batch": _within(int, 1, 65_536),
     "peak": _within(float, 1e-7, 100),
@@ -138,10 +138,10 @@ SETTINGS = {  # in the order of a title
     "momentum": _within(float, 0, 0.9999),
     "weight_decay": _within(float, 0, 10),
     "smoothing": _within(float, 0, 0.9),
-    "sides": _within(float, 0.1, 1),  # of each part, joined by `+`
+    "sides": _within(float, 0.1, 1),  # one side per part of the training, joined by `+`
     "micro_batch": _within(int, 0, 65_536),
     "optimiser": _one_of(Optimiser),
-    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _start),  # published weights
+    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _start),  # published weights at the start of training
 }
 
 

@@ -18,7 +18,7 @@ from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 from roarbench.plan.recipes import find_recipe
 
-CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
+CLEAN = "none"  # estimator of the cell at t = 0, without removal
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Cell:
     """A point of a curve."""
 
     dataset: str
-    model: str  # name of the network that is trained
-    estimator: str  # id of the estimator whose ranking is removed; `CLEAN` at t = 0
+    model: str  # name of the trained network
+    estimator: str  # id of the estimator of the removed ranking; `CLEAN` at t = 0
     order: Order
     retrain: ScoredNetwork
     fill: str
     unit: Unit
-    t: float  # level, the fraction of features removed, in [0, 1]
+    t: float  # removal fraction, in [0, 1]
 
     def __post_init__(self) -> None:
         if not 0 <= self.t <= 1:
@@ -60,20 +60,20 @@ class Run:
     """
 
     cell: Cell
-    # drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn while
-    # training. No other ranking depends on it
+    # seed of initialisation, batch order and augmentation, and of the rankings of `random-redrawn`, which are drawn
+    # during training. Other rankings do not depend on this seed
     seed: int
-    recipe: str  # `name@version` of the training recipe; that of the reference where nothing is retrained
+    recipe: str  # `name@version` of the training recipe; the reference's recipe for runs without retraining
     data: str  # fingerprint of the decoded images and labels
     estimator: str  # fingerprint of the estimator and its parameters
-    reference: str  # fingerprint of the explained model; empty where neither ranking nor score depends on it
-    limit: int | None = None  # images per split if the data set was made small; None for the whole set
-    # `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where nothing
-    # depends on it
+    reference: str  # key of the explained network; empty if neither ranking nor score depends on a network
+    limit: int | None = None  # images per split of a reduced data set; None for the whole set
+    # `NAME@CHECKSUM` of the explained network's given weights; empty for a trained network, and for runs without an
+    # explained network
     given: str = ""
-    # how the explained model's maps were to be made; float32 where nothing depends on them
+    # requested settings of the explained network's maps; float32 for runs without such maps
     maps: Making = Making.FLOAT32
-    # key of the common network, or of the reference that is scored where another one is explained; else empty
+    # key of the common network, or of a scored reference that is not the explained one; empty for other runs
     network: str = ""
 
     @cached_property
@@ -94,9 +94,9 @@ class ReferenceSpec(Keyed):
     dataset: str
     data: str  # fingerprint of the decoded images and labels
     model: str
-    recipe: str  # `name@version` of its training recipe; empty where its weights were given
-    seed: int  # drives initialisation, batch order and augmentation
-    given: str = ""  # `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained
+    recipe: str  # `name@version` of the training recipe; empty for given weights
+    seed: int  # seed of initialisation, batch order and augmentation
+    given: str = ""  # `NAME@CHECKSUM` of given weights; empty for a trained network
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:

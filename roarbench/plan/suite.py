@@ -17,13 +17,13 @@ from roarbench.plan.runs import CLEAN, Cell
 from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
-REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
-REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
-# References at most where each is scored under the maps of each. The seed 100 i + j stands for the map of reference i
-# and the answers of reference j, however many there are: a suite with one more reference shares all these runs
+REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
+REPLICATION = 10_000  # distance between the seeds of two replications: their seeds are disjoint
+# Maximum references that score each other's maps. Seed 100 i + j stands for the map of reference i and the correctness
+# of reference j, so a suite with more references shares these runs
 SIBLINGS = 100
 _COLOUR = ("colour-deviation", "saturation-deviation")
-# the strongest of studies/corpus on images that no board has stand last
+# after CONTROLS: the strongest controls of studies/corpus, found on images of no board
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
@@ -37,9 +37,9 @@ class Block:
     """A rectangle of cells under one protocol."""
 
     protocol: Protocol
-    estimators: tuple[str, ...]  # ids, in the order of the suite's tables
-    levels: tuple[float, ...]  # levels above 0; the cell at t = 0 comes with every block that has one
-    seeds: int  # seeds 0 … seeds - 1 of each cell
+    estimators: tuple[str, ...]  # ids in the order of the suite's tables
+    levels: tuple[float, ...]  # levels above 0; blocks with a cell at t = 0 always include that cell
+    seeds: int  # number of seeds of each cell, from 0
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
 
@@ -48,10 +48,10 @@ class Block:
 class GivenNetwork:
     """An explained network with given weights, in a suite whose networks may differ in architecture."""
 
-    model: str  # its name, see `Suite.model`
-    given: str  # `NAME@CHECKSUM` of its weights, or what their library calls them: `torchvision:NAME/WEIGHTS`
-    source: str = ""  # the Python file that makes it; empty for one that is known by its name
-    weights: str = field(default="", compare=False)  # where they lie on this machine, or their published name
+    model: str  # name of the network, see `SuiteSpec.model`
+    given: str  # `NAME@CHECKSUM` of the weights, or `torchvision:NAME/WEIGHTS`
+    source: str = ""  # Python file that builds the network; empty for networks of the table
+    weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
     @property
     def published(self) -> str:
@@ -63,43 +63,42 @@ class GivenNetwork:
 class CustomSuite:
     """The part of a suite that comes from a user's file."""
 
-    blocks: tuple[Block, ...]  # its cells as they were asked for
-    references: int  # how many networks it explains if none are given
-    dataset: DatasetRecord | None = None  # its data set; None for one of the table
-    source: str = ""  # the Python file that makes its network; empty for one that is known by its name
-    explains: str = ""  # published weights that it explains, as `SuiteSpec.given` has them; empty for trained networks
-    left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, each with the reason
+    blocks: tuple[Block, ...]  # requested cells
+    references: int  # number of explained networks without given weights
+    dataset: DatasetRecord | None = None  # the suite's own data set; None for a data set of the table
+    source: str = ""  # Python file that builds the network; empty for networks of the table
+    explains: str = ""  # explained published weights, see `SuiteSpec.given`; empty for trained networks
+    left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, with reasons
 
 
 @dataclass(frozen=True)
 class SuiteSpec:
     """A named, versioned, frozen set of cells; a published suite never changes but gets a successor."""
 
-    name: str  # what `--suite` takes
-    # counts up with every change of what is computed; of a suite from somebody's file the start of the hash of what is
-    # computed
+    name: str  # value of `--suite`
+    # increases with every change of the computation; for a suite from a user's file, the first digits of the hash of
+    # its computation
     version: int | str
     about: str
     dataset: str
-    model: str  # name of the network, for the reference and for every retraining
-    recipe: str  # `name@version`, how the networks on degraded images are trained
-    reference_recipe: str  # `name@version`, how the reference is trained
+    model: str  # name of the network, for references and retraining
+    recipe: str  # `name@version` of the training on degraded images
+    reference_recipe: str  # `name@version` of the reference's training
     blocks: tuple[Block, ...]
-    # `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if they are
-    # trained by `reference_recipe`
+    # `NAME@CHECKSUM` of the references' weights in the order of their numbers, joined by commas; empty for trained
+    # references
     given: str = ""
-    maps: Making = Making.FLOAT32  # how the references' maps are made
-    references: int = 1  # how many networks are explained: seed s of a cell is ranked by reference s mod `references`
-    replication: int = 0  # 0, or which repetition with other seeds and other references it is
-    own: CustomSuite | None = None  # what somebody's file says that no table has; None for the suites of the table
-    # whose images' removal masks the common networks meet when they are tuned on a row; for those of test images no
-    # training image has to be explained
+    maps: Making = Making.FLOAT32  # settings of the references' maps
+    references: int = 1  # number of explained networks; reference s mod `references` ranks seed s of a cell
+    replication: int = 0  # number of the repetition with other seeds and references; 0 for the original
+    own: CustomSuite | None = None  # the part from a user's file; None for published suites
+    # split whose masks tune the common networks on a row; with the test split, no training image needs an explanation
     tuned_on: Split = Split.TRAIN
-    # fill or unit in place of its own (`selection.measured_by`), in the words of a title; empty for its own
+    # words of a title for another fill or unit (`selection.measured_by`); empty for the suite's own
     measured: str = field(default="", compare=False)
-    # estimators that it does not name and a store adds to it (`with_entries`), no part of it
+    # ids of estimators that a store adds to the suite (`add_estimators`)
     entered: frozenset[str] = field(default=frozenset(), compare=False)
-    networks: tuple[GivenNetwork, ...] = ()  # its references, where they have weights and architectures of their own
+    networks: tuple[GivenNetwork, ...] = ()  # references with weights and architectures of their own
 
     @property
     def versioned(self) -> str:

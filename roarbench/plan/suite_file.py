@@ -15,7 +15,7 @@ from roarbench.plan.suite_sections import read_sections
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable, parse_toml
 
-_LONGEST = 40  # letters of a name
+_LONGEST = 40  # maximum characters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 
 

@@ -31,13 +31,13 @@ from roarbench.plan.suite import (
 from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.weights import PUBLISHED, make_weights_title
 
-MOST = 1000  # seeds and references
+MOST = 1000  # maximum number of seeds or references
 _SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")
 _Choice = TypeVar("_Choice", bound=StrEnum)
-DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
+DIGITS = 8  # hex digits of hashes in the names of suites, data sets and network files
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
-_LARGEST = 2**20  # bytes of a file that makes a network
+_LARGEST = 2**20  # maximum bytes of a network's Python file
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
@@ -84,7 +84,7 @@ def _read_block(
         fills = tuple(dict.fromkeys(map(find_fill, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)
-            masks = protocol.retrain is ScoredNetwork.MASKS  # which have no fill
+            masks = protocol.retrain is ScoredNetwork.MASKS  # masks have no fill
             for fill in ("mean",) if masks else fills:
                 check_fill(fill, protocol.retrain)
                 yield Block(protocol, estimators, levels, seeds, unit, fill)

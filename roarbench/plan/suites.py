@@ -20,7 +20,7 @@ from roarbench.plan.suite_sections import read_sections
 from roarbench.plan.toml_table import parse_toml
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
-_RESULTS = (  # published ones, in a checkout, and where pip puts the package's data: for all, or for one user
+_RESULTS = (  # published results: in a checkout, and in pip's data folders of the system and the user
     Path(__file__).parents[2] / "results",
     *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
@@ -46,16 +46,17 @@ def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
 
 
 VERSIONS = _read_suites()
-SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
+# newest version of each name: VERSIONS is sorted by version
+SUITES = {suite.name: suite for suite in VERSIONS.values()}
 
 
 class Likeness(NamedTuple):
     """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version."""
 
-    of: str  # the suite that it shortens
-    # Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured
+    of: str  # the full suite
+    # Kendall's tau between the suites' gains under ROAR, with 95 % interval; None if not measured
     tau: tuple[float, float, float] | None
-    source: str  # on what, and where more is said
+    source: str  # data of the measurement, with the page that describes it
 
 
 FAST = {
@@ -84,7 +85,7 @@ def copy_suite_file(name: str) -> str:
     """
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
-    beside = f"{suite.name}/{suite.version}/suite.toml"  # its published rows
+    beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows
     text = (FOLDER / f"{suite.name}.toml" if newest or not RESULTS else RESULTS / beside).read_text("utf-8")
     renamed = f'name = "my-{suite.name}"  # your name; the version is a hash of what is computed'
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
@@ -116,7 +117,7 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
 
     The cells with the most seeds have at least one for each of the weights: none are given for nothing.
     """
-    if given == suite.given or suite.networks:  # which have weights of their own
+    if given == suite.given or suite.networks:  # these networks have weights of their own
         return suite
     own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
     references = len(given.split(",")) if given else own
@@ -137,7 +138,8 @@ def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
 
     What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
-    roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)  # twins may be handed over, and nest
+    # added twins belong to added rows, and twins may be nested
+    roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names, suite)))))
@@ -158,5 +160,5 @@ def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterato
         else:
             like = estimator.default
             has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
-        yield from (name,) if has else ()  # rows of masks need no Random beside them
+        yield from (name,) if has else ()  # rows of mask-only networks need no Random
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

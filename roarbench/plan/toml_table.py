@@ -131,7 +131,7 @@ class TomlTable:
         """Return a valid value, or the default."""
         self._asked.add(key)
         value = self._values.get(key, default)
-        if value is None:  # which TOML does not have
+        if value is None:  # TOML has no null
             raise self.wrong(f"{key} is missing, expected {expected.format(key=key)}")
         if key in self._values and not fits(value):
             shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"

@@ -10,9 +10,9 @@ from roarbench.files import compute_sha256
 class Published(NamedTuple):
     """Weights that torchvision publishes."""
 
-    file: str  # its name; the end is the start of its SHA-256
+    file: str  # file name; the last part is the start of its SHA-256
     model: str
-    classes: int  # classes, channels: of the images that it was trained on
+    classes: int  # classes, channels: of the training images
     channels: int
 
 
@@ -32,7 +32,7 @@ def make_weights_title(reference: str) -> str:
     path = Path(reference)
     try:
         checksum = compute_sha256(path) if path.is_file() else ""
-    except OSError as error:  # no right to read it, or a name that no file can have
+    except OSError as error:  # no permission to read, or an invalid file name
         seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
         raise CallerError(f"{seen}; write a file of weights") from None
     if not checksum:

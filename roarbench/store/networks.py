@@ -185,8 +185,7 @@ class CheckpointFile:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}; delete it and run again") from error
         try:
             state = _state(content)
-        # zip and pickle raise anything on damaged content: IndexError, KeyError, UnicodeDecodeError, …
-        except Exception:
+        except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
             self.note = f"the checkpoint {self._path} was damaged and is dropped; its training started anew"

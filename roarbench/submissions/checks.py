@@ -33,36 +33,36 @@ from roarbench.submissions.preflight import check_sandbox
 from roarbench.text import format_bytes, format_duration
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
-_IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
+_IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
-_MANY = 24  # images at once for which memory is measured
-# Maps of one image from batches of different sizes: a convolution rounds differently, and now and then a ReLU at 0
-# falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
+_MANY = 24  # images in the batch that measures memory
+# Maps of one image from batches of different sizes may differ in rounding, and a ReLU at 0 may fall on either side.
+# Both differences are far below this share of the map's norm; real dependence on the batch is above
 _ROUNDING = 0.02
 STAGES = 4
-USUAL = "quick"  # the suite that a first row is made for
+USUAL = "quick"  # suite of a first row
 _SHADES = " ░▒▓█"
 
 
 class SuiteCost(NamedTuple):
     """Cost of a suite's maps."""
 
-    maps: int  # how many a run makes: of each reference, also of its untrained twin where the suite has such
-    seconds: float  # of one core, for all of them
+    maps: int  # maps per run, over all references, including untrained twins of suites with such twins
+    seconds: float  # core-seconds of all maps
     memory: float  # bytes
 
 
 class Pace(NamedTuple):
     """Seconds of a submission per map in the sandbox, measured on a small network."""
 
-    image: float  # seconds of a core for the map of one image
-    start: float  # the same for a sandbox before its first image
+    image: float  # core-seconds per map
+    start: float  # core-seconds of a sandbox before its first image
 
     def of(self, suite: SuiteSpec) -> float:
         """Return core-seconds per map of a suite, with a share of the sandbox's start."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
-        begun = count_images_per_sandbox(shape) * suite.references  # by each reference, in one sandbox
+        begun = count_images_per_sandbox(shape) * suite.references  # images per sandbox, over all references
         return self.image * count_image_cost(network).flops / count_image_cost(_NETWORK).flops + self.start / begun
 
 
@@ -71,10 +71,10 @@ class Accepted:
     """Facts about an accepted submission."""
 
     submission: Submission
-    importance: Tensor  # its map of one image, float (h, w), summed over channels
-    drew: bool  # it takes chance from the generator, so images are explained one at a time
+    importance: Tensor  # map of one image, float (h, w), summed over channels
+    drew: bool  # the estimator draws from the generator, so images are explained one at a time
     pace: Pace
-    suite: SuiteSpec  # that it is meant for
+    suite: SuiteSpec  # suite for the submission
     cost: SuiteCost
     warnings: tuple[Warned, ...]
 
@@ -114,8 +114,8 @@ def validate_submission(
     begin("does the sandbox hold?")
     check_sandbox()
     case = _case()
-    with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile
-        counting = pool.submit(count_image_cost, find_suite_network(suite))  # needed at the end
+    with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
+        counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
         begin("maps of a few images")
         first = _explain(submission, case)
         begin("again: another order, another model")
@@ -124,10 +124,10 @@ def validate_submission(
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("the maps are compared")
-    # where something came before the second one, ask a sandbox where nothing did
+    # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     compare_maps(once, fresh, twice, turned)
-    if _are_same(once, other_model):  # it may have kept what it made of the first model: ask a fresh one
+    if _are_same(once, other_model):  # the sandbox may have cached results of the first model; a fresh sandbox tells
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
@@ -229,7 +229,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
 def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
     """Scale measurements on a small network to a suite's network, by operations and outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
-    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
+    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
     large = count_image_cost(network)
     together = 1 if drew else count_images_per_call(network)
     memory = again.memory[-2] + together * grown * large.activations / small.activations
@@ -245,7 +245,7 @@ def find_suite_network(suite: SuiteSpec) -> Network:
 def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
     """Draw a map, float (h, w), as text, two rows per line; darker is more important."""
     h, w = importance.shape
-    lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
+    lines = max(1, columns * h // w // 2)  # a character is twice as high as wide
     small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]
     low, high = small.min(), small.max()
     levels = ((small - low) / (high - low).clamp(min=1e-30) * (len(_SHADES) - 1)).round().int()

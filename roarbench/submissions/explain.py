@@ -26,10 +26,10 @@ from roarbench.submissions.seccomp_filter import open_policy
 from roarbench.submissions.watch import SandboxExit, watch
 from roarbench.text import fit_on_one_line, list_some
 
-_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
+_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images in one sandbox, whole batches
 
 _SCRIPT = "inside.py"
-_AT_ONCE, _ACTIVATIONS = 64, 2**29  # images in a call, and bytes of what the layers put out for them, at most
+_AT_ONCE, _ACTIVATIONS = 64, 2**29  # maximum images per call, and maximum bytes of their activations
 GIB = 2**30
 
 
@@ -57,30 +57,30 @@ def count_images_per_call(network: Network) -> int:
 class Part(NamedTuple):
     """Images and the model that is explained for them."""
 
-    model: nn.Module  # its weights are sent
+    model: nn.Module  # explained model; its weights are sent
     images: Tensor  # float32 (n, c, h, w), normalised
     targets: Tensor  # int64 (n,), the classes to explain
-    ids: Tensor  # int64 (n,), the images' numbers, of test images from `TEST_IDS` on; only the seed of each is sent
-    batch: int  # images explained at once, as long as no chance is drawn
+    ids: Tensor  # int64 (n,), image numbers; those of test images start at `TEST_IDS`. Only each image's seed is sent
+    batch: int  # images per call, for estimators that draw nothing
 
 
 class Task(NamedTuple):
     """A task for a submission."""
 
     source: bytes
-    network: Network  # of all models
-    parts: tuple[Part, ...]  # explained one after the other
-    device: str = "cpu"  # where, `cpu` or `cuda`
+    network: Network  # architecture of all models
+    parts: tuple[Part, ...]  # parts in order of explanation
+    device: str = "cpu"  # `cpu` or `cuda`
 
 
 class SandboxAnswer(NamedTuple):
     """The answer of a sandbox."""
 
-    maps: tuple[Tensor, ...]  # of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault
-    fault: Fault | None  # what the submission did wrong
-    drew: bool  # it said that it drew from the generator
-    seconds: float  # processor time that it said its calls took
-    memory: tuple[float, ...]  # the most bytes that its process said it had had, after each part
+    maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
+    fault: Fault | None  # the submission's fault
+    drew: bool  # reported by the sandbox: the estimator drew from the generator
+    seconds: float  # reported by the sandbox: CPU time of its calls
+    memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
     death: SandboxExit
 
 
@@ -127,7 +127,7 @@ def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
 
 def _request(task: Task, limits: Limits) -> int:
     batches = [part.batch for part in task.parts]
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the environment inside is empty
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the sandbox's environment is empty
     about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
     about |= {"cpu": limits.cpu, "memory": limits.memory}
     arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}

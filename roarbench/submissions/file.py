@@ -24,24 +24,24 @@ from roarbench.plan.runs import CLEAN
 from roarbench.submissions.faults import Fault, SubmissionFault, make_fault
 from roarbench.text import fit_on_one_line
 
-NAMES = ("estimate", "estimator", "explain_func")  # of which a submission defines one
-_LARGEST = 1e9  # of a number without its sign
+NAMES = ("estimate", "estimator", "explain_func")  # entry points; a submission defines one
+_LARGEST = 1e9  # maximum absolute value of a number
 _PARAMETER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _NUMBER = re.compile(r"[-+]?[0-9.]{1,20}(e[-+]?[0-9]{1,3})?", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,100}")
 TEMPLATE = Path(__file__).with_name("template.py")
-LARGEST = 256 * 1024  # bytes
+LARGEST = 256 * 1024  # maximum bytes of a file
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
-_PARSING = Lock()  # two threads that parse at once may end in SystemError before Python 3.11.8 (its issue 106905)
-_TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # most characters of each
+_PARSING = Lock()  # before Python 3.11.8 two threads that parse at once may raise SystemError (CPython issue 106905)
+_TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # maximum characters
 
 
 class Attribute(NamedTuple):
     """A class attribute that is a parameter."""
 
-    default: Value  # what the file says
-    start: int  # of the default, its first byte in the file
-    stop: int  # the first byte after it
+    default: Value  # value in the file
+    start: int  # first byte of the default in the file
+    stop: int  # first byte after the default
 
 
 def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
@@ -122,7 +122,7 @@ def _simple(node: ast.expr) -> Value | None:
         return None
     try:
         value = ast.literal_eval(node)
-    except ValueError:  # such as -"a"
+    except ValueError:  # for example -"a"
         return None
     return value if type(value) in (bool, int, float, str) else None
 
@@ -154,7 +154,7 @@ def _number(text: str, default: float) -> float | None:
         return None
     if value == default or not abs(value) <= _LARGEST:
         return default if value == default else None
-    return float(f"{value:g}") + 0.0  # as exact as names are, and -0 is 0
+    return float(f"{value:g}") + 0.0  # rounds to the precision of names; + 0.0 turns -0 into 0
 
 
 class Warned(StrEnum):
@@ -181,13 +181,13 @@ class Refusal(CallerError):
 class Submission:
     """A file that can be run."""
 
-    name: str  # what its author calls it
-    source: bytes  # the file's bytes; their hash makes the entry's id
+    name: str  # NAME of the file
+    source: bytes  # the file's bytes; the submission's id has their hash
     description: str
-    authors: str = ""  # who made it; empty where it does not say
-    paper: str = ""  # where it was published; empty where it does not say
-    claim: str = ""  # what its authors say that it is good for; empty where it does not say
-    # parameters that are not what the file says, in its order
+    authors: str = ""  # empty if not given
+    paper: str = ""  # publication; empty if not given
+    claim: str = ""  # the authors' claim; empty if not given
+    # parameters that differ from the file's values, in the file's order
     values: tuple[tuple[str, Value], ...] = field(default=(), kw_only=True)
 
     @property
@@ -240,7 +240,7 @@ def read_submission(path: Path) -> Submission:
         CallerError: It lacks these parameters or does not accept these values.
     """
     found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
-    if not found or path.exists():  # a file may be called like that
+    if not found or path.exists():  # a file's own name may end like that
         return check_source(_read(path))
     if not found[2].strip():
         raise CallerError(
@@ -279,7 +279,7 @@ def write_template(name: str) -> Path:
 def _read(path: Path) -> bytes:
     try:
         about = path.stat()
-        if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may never end
+        if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
             raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name one Python file")
         _check_size(about.st_size)
         return path.read_bytes()
@@ -310,7 +310,7 @@ def parse_source(text: str) -> ast.Module:
 def _tree_of(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those about escapes in strings
+            warnings.simplefilter("ignore")  # for example about invalid escapes in strings
             return parse_source(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
@@ -335,7 +335,7 @@ def _literal(value: ast.expr | None) -> object:
     try:
         return None if value is None else ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return value  # not a string, whatever it is
+        return value  # the caller refuses values that are no strings
 
 
 def _texts(names: dict[str, object]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import channel, limits  # noqa: E402
 from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of  # noqa: E402
 
-_FILE = "submission.py"  # what tracebacks call it
+_FILE = "submission.py"  # file name in tracebacks
 
 
 class _Accusation(Exception):
@@ -42,12 +42,12 @@ class _Accusation(Exception):
 class _ReceivedPart(NamedTuple):
     """Images of a request."""
 
-    model: nn.Module  # the network to explain, in eval mode
+    model: nn.Module  # explained network, eval mode
     images: Tensor  # float32 (n, c, h, w), normalised
     targets: Tensor  # int64 (n,)
-    seeds: list[int]  # n of them, of each image's generator
-    batch: int  # images explained at once
-    device: str  # where, `cpu` or `cuda`; what is kept here is on the processor, but for the model
+    seeds: list[int]  # n seeds, one generator seed per image
+    batch: int  # images per call
+    device: str  # `cpu` or `cuda` for the calls; the tensors here are on the CPU, the model is on this device
 
 
 def main(request: int, answer: int, started: int) -> None:
@@ -55,8 +55,9 @@ def main(request: int, answer: int, started: int) -> None:
     about, arrays = channel.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
-    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True  # as for all maps
-    torch.seed()  # chance that does not come from the generator shall differ from sandbox to sandbox
+    # same settings as for all other maps
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
+    torch.seed()  # random numbers from other sources than the generator differ between sandboxes
     source = arrays.pop("source").tobytes()
     if about["gpus"] is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
@@ -71,7 +72,7 @@ def main(request: int, answer: int, started: int) -> None:
     except _Accusation as found:
         header = {"fault": found.kind, "words": found.words, "trace": found.trace}
     channel.finish_answer(answer, _short(header))
-    os._exit(0)  # nothing that it left for its end is run
+    os._exit(0)  # skips the submission's exit handlers
 
 
 def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
@@ -87,8 +88,8 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
 
 def _limit(cpu: float, memory: int, answer: int) -> None:
     """Set the kernel's limits per process; the watchdog outside limits their sum."""
-    if (score := Path("/proc/self/oom_score_adj")).exists():  # on Linux
-        score.write_text("1000")  # where this machine lacks memory, this is what has to end
+    if (score := Path("/proc/self/oom_score_adj")).exists():  # Linux only
+        score.write_text("1000")  # if this machine runs out of memory, the kernel kills this process first
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),
@@ -108,7 +109,7 @@ def _short(header: dict[str, Any]) -> dict[str, Any]:
 
 def _load(source: bytes) -> Estimate:
     """Run the file as a module, and find its entry point."""
-    text = source.decode("utf-8-sig")  # as it was read outside, whatever encoding its first lines may name
+    text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
     module.__file__ = _FILE
@@ -132,7 +133,7 @@ def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dic
             dims, any_drew = importance.ndim, any_drew or drew
             channel.write_map(answer, written, importance.numpy())
             written += importance.numel()
-        memory.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # the most that this process has had
+        memory.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # peak bytes of this process
     seconds = time.process_time() - start
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
@@ -176,7 +177,7 @@ def _check_importance(importance: Any, images: Tensor) -> Tensor:
     if importance.dtype != torch.float32:
         raise _Accusation("output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()")
     n, c, h, w = images.shape
-    if importance.shape == (n, 1, h, w) and c > 1:  # one number per pixel with a channel that stays, as captum's are
+    if importance.shape == (n, 1, h, w) and c > 1:  # captum's form: one number per pixel, with the channel axis
         importance = importance[:, 0]
     if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
         wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
@@ -221,11 +222,11 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
         yield
     except BaseException as error:
         if isinstance(error, MemoryError):
-            traceback.clear_frames(error.__traceback__)  # what it had taken is needed to tell of it
+            traceback.clear_frames(error.__traceback__)  # frees the submission's memory, which the report needs
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
         where = f" (line {frames[-1].lineno})" if frames else ""
         seen = _describe(error)
-        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # the second is a GPU's
+        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # OutOfMemoryError comes from a GPU
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
         text = "".join(traceback.format_list(frames)) + seen
@@ -236,7 +237,7 @@ def _describe(error: BaseException) -> str:
     """Return an exception's name and message in one short line."""
     try:
         words = " ".join(str(error).split())
-    except BaseException:  # its __str__ is the submission's code, too
+    except BaseException:  # `__str__` is the submission's code too
         words = "(no message)"
     name = type(error).__name__
     return f"{name}: {words[:90]}" if words else name

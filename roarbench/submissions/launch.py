@@ -15,20 +15,22 @@ from pathlib import Path
 from roarbench.submissions.limits import SCRATCH
 
 _PACKAGE = Path(__file__).parents[1]
-HARNESS = Path("/harness")  # where roarbench's own few files lie inside
+HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = ("__init__", "external_networks", "network_table", "networks", "torchvision_networks")
 _INSIDE = ("__init__", "canary", "channel", "entry_points", "inside", "limits")
-_OWN = (  # files of roarbench that the program inside needs
+_OWN = (  # files of roarbench for the program in the sandbox
     *("__init__.py", "errors.py", "stopping.py"),
     *(f"compute/{name}.py" for name in _NETWORKS),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )
-_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
-_PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
-_DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")  # shared mappings of /dev/zero are memory without a limit
-_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # packages' own images and tables
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # C library and Python's shared libraries
+# with the CPU's description, torch chooses the same kernels as outside the sandbox
+_PROCESSOR = "/sys/devices/system/cpu"
+# without /dev/zero: its shared mappings are memory without a limit
+_DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")
+_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # images and tables that packages contain
 _DEBIAN = "/usr/lib/python3/dist-packages"
-# far above the users of a machine; one for each sandbox, so that none counts another's processes
+# far above the machine's user ids; each sandbox has its own, since the kernel counts processes per user
 _FIRST_UID = 0x60000000
 
 
@@ -84,7 +86,7 @@ def _files(root: bool, gpu: bool) -> list[str]:
     arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
     devices = (*_DEVICES, *(("/dev/zero", *_gpus()) if gpu else ()))
     for parent in _parents([*binds.values(), *own.values(), *devices]):
-        arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap's own are for their owner alone
+        arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap creates parent folders for their owner alone
     for path, place in (binds | own).items():
         link = Path(path).is_symlink() and path in _SYSTEM
         arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]

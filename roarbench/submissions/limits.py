@@ -3,26 +3,26 @@
 from dataclasses import dataclass
 
 MIB = 2**20
-SCRATCH = 64 * MIB  # private files in /tmp
-FILES = 10_000  # of them, folders and links included: each takes about 1 KiB of the kernel's own memory
+SCRATCH = 64 * MIB  # bytes of private files in /tmp
+FILES = 10_000  # maximum files, folders and links in /tmp: each takes about 1 KiB of kernel memory
 PROCESSES = 64
 OPEN_FILES = 256
-OUTPUT = 256 * 1024  # bytes printed, standard output and error together
+OUTPUT = 256 * 1024  # bytes of standard output and error together
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of one sandbox."""
 
-    cpu: float  # processor seconds of all its processes together, from where the submission's code begins
-    wall: float  # seconds from there to the end, far more than the processor's: a busy machine is nobody's fault
-    memory: int = 4096 * MIB  # bytes of private and shared memory and of page tables, of all its processes together
+    cpu: float  # CPU seconds of all processes together, from the start of the submission's code
+    wall: float  # wall seconds from the same start, far more than `cpu`, because the machine may be busy
+    memory: int = 4096 * MIB  # bytes of private and shared memory and page tables, all processes together
 
 
-CHECK = Limits(cpu=20, wall=600)  # of each sandbox that `validate` starts
-_IMPORT = 60  # seconds that the submission's own imports may take
-_IMAGE = 10  # processor seconds per image, of a small network
-_PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so many operations a second
+CHECK = Limits(cpu=20, wall=600)  # for each sandbox of `validate`
+_IMPORT = 60  # seconds for the submission's imports
+_IMAGE = 10  # CPU seconds per image of a small network
+_PASSES, _SPEED = 300, 5e9  # CPU time per image of a large network: this many passes at this many operations per second
 
 
 def compute_limits(images: int, flops: int) -> Limits:

@@ -40,7 +40,7 @@ def check_sandbox() -> None:
         from roarbench.submissions.seccomp_filter import build_filter
 
         build_filter()
-    except (ImportError, RuntimeError, OSError) as error:  # no libseccomp, or one without a name of the list
+    except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error))[:60]
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _found(_send_canary())
@@ -50,7 +50,7 @@ def check_sandbox() -> None:
 
 def _send_canary() -> SandboxExit:
     """Place canaries, and let a probe look for them inside."""
-    from roarbench.submissions.seccomp_filter import open_policy  # imports libseccomp, which may be missing
+    from roarbench.submissions.seccomp_filter import open_policy  # the import needs libseccomp, which may be missing
 
     value = secrets.token_hex(16)
     with ExitStack() as stack:

@@ -16,24 +16,24 @@ from functools import cache
 import pyseccomp
 
 _REFUSED = (
-    # network and messages between processes; the network is unreachable anyway
+    # network and inter-process communication; the network namespace is empty anyway
     *("socket", "socketpair", "shmget", "msgget", "semget", "mq_open", "add_key", "request_key", "keyctl"),
-    # memory that no limit counts
+    # memory outside the limits
     *("memfd_create", "memfd_secret", "userfaultfd"),
     # other processes
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp", "perf_event_open"),
-    # new namespaces, mounts and what handles reach beside the tree of files
+    # new namespaces and mounts, and handles to files outside the tree
     *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "mount_setattr"),
     *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at", "name_to_handle_at", "fanotify_init", "quotactl"),
-    # parts of the kernel that are often wrong
+    # parts of the kernel with frequent vulnerabilities
     *("bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "personality", "lookup_dcookie", "vmsplice"),
-    # the machine
+    # settings of the machine
     *("acct", "reboot", "swapon", "swapoff", "init_module", "finit_module", "delete_module", "kexec_load", "syslog"),
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm"),
 )
-_NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
-_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # memory that stays when it is dropped from every page table
-_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal that a command was started from
+_NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW* flags
+_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # such memory stays allocated when no page table maps its pages
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: input into the terminal of the command
 
 
 @cache
@@ -47,12 +47,12 @@ def build_filter(gpu: bool = False) -> bytes:
         rules.add_rule(refused, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in _TERMINAL:
         rules.add_rule(refused, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    # a parent that ignores this signal is never told what its children's time was
+    # the kernel does not add children's CPU time for a parent that ignores SIGCHLD
     ends = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, signal.SIGCHLD)
     rules.add_rule(refused, "rt_sigaction", ends, pyseccomp.Arg(1, pyseccomp.NE, 0))
     if not gpu:
         rules.add_rule(refused, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, _SHARED, _SHARED))
-    # its flags lie in memory, where a filter cannot look; told that it is missing, the C library takes `clone`
+    # the flags of clone3 are in memory, which a filter cannot read; after ENOSYS the C library calls `clone`
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     with tempfile.TemporaryFile() as file:
         rules.export_bpf(file)

@@ -22,10 +22,10 @@ from roarbench.submissions.limits import FILES, OUTPUT, PROCESSES, Limits
 
 _MOUNT = Path("/sys/fs/cgroup")
 _NEEDED = {"memory", "pids"}
-_OWN_PROCESSES = 8  # bubblewrap's beside the submission's
-_OLD = 60.0  # seconds after which a group that nobody is in was left by a process that was killed
-_START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do
-_LOOK = 0.05  # seconds between two looks: at 10 GB/s of memory, half a gigabyte
+_OWN_PROCESSES = 8  # maximum processes of bubblewrap
+_OLD = 60.0  # an empty group of this age, in seconds, belongs to a killed process
+_START = 300  # maximum seconds for the start of Python and torch on a busy machine
+_LOOK = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte meanwhile
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -84,7 +84,7 @@ def _serves(parent: Path) -> bool:
             return False
         for left in parent.glob("roarbench-*"):
             if time.time() - left.stat().st_mtime > _OLD:
-                with suppress(OSError):  # somebody is in it
+                with suppress(OSError):  # a process is in the group
                     left.rmdir()
         with _group_in(parent, 2**26) as group:
             return subprocess.run([*group.joining(), "/bin/true"], capture_output=True, check=False).returncode == 0
@@ -99,12 +99,12 @@ def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
     limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
     limits["memory.swap.max"] = 0
     for path, value in ((group.folder / file, value) for file, value in limits.items()):
-        if path.exists():  # not every kernel swaps
+        if path.exists():  # kernels without swap lack this file
             path.write_text(str(value))
     try:
         yield group
     finally:
-        for _ in range(100):  # the kernel takes a moment to forget processes that are dead
+        for _ in range(100):  # the kernel needs a moment to remove dead processes
             with suppress(OSError):
                 group.folder.rmdir()
                 break
@@ -114,13 +114,13 @@ def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
 class SandboxExit(NamedTuple):
     """The end of a sandbox; none of its processes is alive."""
 
-    started: bool  # the submission's code was reached
-    stopped: SubmissionFault | None  # which limit it went over; None if it ended by itself
-    code: int  # exit status; of a signal 128 and its number
+    started: bool  # the submission's code started
+    stopped: SubmissionFault | None  # exceeded limit; None if the sandbox ended by itself
+    code: int  # exit status; 128 plus the signal's number after a signal
     output: bytes
-    cpu: float  # processor seconds seen
-    wall: float  # seconds
-    peak: int  # most bytes of memory seen
+    cpu: float  # observed CPU seconds
+    wall: float  # wall seconds
+    peak: int  # observed peak memory, bytes
 
 
 def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
@@ -139,7 +139,7 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
             pass_fds=descriptors,
             start_new_session=True,
         )
-        assert process.stdout is not None  # a pipe was asked for
+        assert process.stdout is not None  # Popen has stdout=PIPE
         with process.stdout as pipe:
             os.set_blocking(pipe.fileno(), False)
             return _Watchdog(process, group, pipe.fileno(), started, limits, begin).until_dead()
@@ -149,17 +149,17 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
 class _Watchdog:
     process: "subprocess.Popen[bytes]"
     group: ControlGroup | None
-    pipe: int  # what its processes print
-    started: int  # told when the submission's code begins
+    pipe: int  # output of the processes
+    started: int  # file descriptor that is written when the submission's code starts
     limits: Limits
     begin: float
     output: bytearray = field(default_factory=bytearray)
     told: bool = False
-    open: bool = True  # somebody may still print
+    open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
     peak: int = 0
-    begun: tuple[float, float] | None = None  # processor time and moment when the submission's code began
-    first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
+    begun: tuple[float, float] | None = None  # CPU time and wall time at the start of the submission's code
+    first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
     first_process: int = 0
 
     def until_dead(self) -> SandboxExit:
@@ -191,7 +191,7 @@ class _Watchdog:
         self._find_first()
         cpu, memory = _use(self.process.pid)
         cpu = self.group.cpu if self.group else cpu
-        if memory > self.limits.memory:  # processes that share what they forked from were counted several times
+        if memory > self.limits.memory:  # forked processes share pages, which `_use` counts several times
             memory = sum(map(_share, _family(self.process.pid)))
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
@@ -255,8 +255,8 @@ def _use(process: int) -> tuple[float, int]:
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-            cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime: proc_pid_stat(5)
-            # what belongs to nobody else's files: private, shared in a private file, and page tables
+            cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime, see proc_pid_stat(5)
+            # private memory, shared memory and page tables; mapped files are free
             memory += _sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
 
@@ -265,7 +265,7 @@ def _share(process: int) -> int:
     """Return bytes of memory, shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
         return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
-    return 0  # it is gone
+    return 0  # the process has ended
 
 
 def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
