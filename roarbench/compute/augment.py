@@ -13,13 +13,13 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted_corners
 from roarbench.devices import send_to_device
 
-AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
-ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform
-NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy copies which SmoothGrad explains
-CLASSES = 10  # of `planted-corners`
-SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
+AREA = (0.08, 1.0)  # share of the image in a random-resized crop (Szegedy et al. 2015; protocol section 5)
+ASPECT = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
+NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of SmoothGrad's noisy copies
+CLASSES = 10  # classes of `planted-corners`
+SHIFT = 16  # maximum shift as a fraction of the image's side: 1/16, 4 of 64 pixels
 
-Draws = tuple[Tensor, ...]  # what chance decides for the images of a batch; which are mirrored comes last
+Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last tensor marks mirrored images
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
@@ -68,7 +68,8 @@ def shrink_images(images: Tensor, side: int) -> Tensor:
     if side == images.shape[3]:
         return images
     step = math.gcd(side, images.shape[3])
-    if images.device.type == "cpu" and images.shape[3] - side == step:  # from k + 1 pixels to k: each touches 2 x 2
+    # from k + 1 to k pixels: each result covers 2 x 2 pixels
+    if images.device.type == "cpu" and images.shape[3] - side == step:
         return _means_of_four(images, step)
     return interpolate(images, size=(side, side), mode="area")
 
@@ -79,7 +80,7 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
     Adding whole arrays takes 1 / 2.6 of the time of `interpolate`, which adds pixel by pixel.
     """
     n, channels, full, _ = images.shape
-    kept = full // groups - 1  # of each group of `kept` + 1 rows or columns
+    kept = full // groups - 1  # a group has `kept` + 1 rows or columns and gives `kept`
     parts = images.reshape(n, channels, groups, kept + 1, groups, kept + 1)
     first, second = slice(0, kept), slice(1, kept + 1)
     total = parts[:, :, :, first, :, first] + parts[:, :, :, first, :, second]
@@ -122,7 +123,7 @@ def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) 
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves
-    rows = _mirror(torch.arange(height, device=device) + down, height)  # (n, h): where each row comes from
+    rows = _mirror(torch.arange(height, device=device) + down, height)  # source row of each row, (n, h)
     columns = _mirror(torch.arange(width, device=device) + right, width)
     if mirrored is not None:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)

@@ -25,7 +25,7 @@ class Layout:
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     unit: Unit
-    levels: tuple[float, ...]  # levels that can be read in either order, besides 0 and 1
+    levels: tuple[float, ...]  # levels that can be read in either order; 0 and 1 always can
 
     @cached_property
     def features(self) -> int:
@@ -55,7 +55,8 @@ class Layout:
         return -(-self.features // 8)
 
 
-Keys = NDArray[np.int32] | NDArray[np.int64]  # of features, (n, d); the largest is the most important one's
+# sort keys of features, (n, d); the most important feature has the largest key
+Keys = NDArray[np.int32] | NDArray[np.int64]
 
 
 def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
@@ -178,7 +179,7 @@ def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
     """Assign ascending codes to `count` boundaries; boundaries near the middle get codes with few low bits."""
     if count == 0:
         return ()
-    middle = (count - 1 + upper) // 2  # of two, the one nearer to the middle of the whole ranking
+    middle = (count - 1 + upper) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking
     half = 1 << (planes - 1)
     right = _codes(count - 1 - middle, planes - 1, 0)
     return (*_codes(middle, planes - 1, 1), half, *(half + code for code in right))

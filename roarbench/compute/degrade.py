@@ -20,9 +20,10 @@ from roarbench.enums import Unit
 from roarbench.estimators.estimator import blur
 from roarbench.estimators.noise import draw_fill_noise
 
-_ROAD_NOISE = 2.55  # standard deviation; 0.01 of images in [0, 1] in the code of Rong et al. 2022
-_AROUND = ((1 / 12, 1 / 6, 1 / 12), (1 / 6, 0.0, 1 / 6), (1 / 12, 1 / 6, 1 / 12))  # weights of neighbours, as there
-_RESIDUAL = 3e-3  # of a brightness; what is left of each equation of the linear system
+_ROAD_NOISE = 2.55  # standard deviation: 0.01 for images in [0, 1] in the code of Rong et al. 2022
+# weights of the eight neighbours, from the same code
+_AROUND = ((1 / 12, 1 / 6, 1 / 12), (1 / 6, 0.0, 1 / 6), (1 / 12, 1 / 6, 1 / 12))
+_RESIDUAL = 3e-3  # maximum residual of each equation of the linear system, in brightness steps
 _ITERATIONS = 2000
 
 
@@ -35,7 +36,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
         fill: float32 (c,), the fill value of each channel, in [0, 255].
     """
     bits = removed.view(torch.uint8)
-    # one of the two terms is 0, so the sum is exact; on a processor a tenth of the time of torch.where
+    # exact, because one of the two terms is 0; on a CPU ten times as fast as torch.where
     return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
 
 
@@ -53,7 +54,7 @@ def _unpack(packed: Tensor, d: int) -> Tensor:
     """Unpack the first d bits of each row, uint8 (n, d)."""
     if packed.is_cuda:
         return _unpack_by_shifts(packed, d)
-    return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # a tenth of the time
+    return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # ten times as fast as shifts
 
 
 def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
@@ -68,7 +69,7 @@ class DegradedImages:
 
     pixels: Tensor  # uint8 (n, c, h, w)
     removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing
-    fill: Tensor  # float32 (c,), what replaces a removed feature, in [0, 255]
+    fill: Tensor  # float32 (c,), fill value of each channel, in [0, 255]
     unit: Unit
 
     def __len__(self) -> int:
@@ -94,7 +95,7 @@ class RemovedMaps:
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     removed: Tensor  # uint8 (n, ceil(d / 8)), packed
-    unit: Unit  # what one feature is; a pixel's bit is repeated over its channels
+    unit: Unit  # unit of a feature; a pixel's bit is repeated over its channels
 
     def __len__(self) -> int:
         return len(self.removed)
@@ -113,10 +114,10 @@ class RedrawnImages:
     """
 
     pixels: Tensor  # uint8 (n, c, h, w)
-    t: float  # probability of each feature to be removed, independent of the others
-    fill: Tensor  # float32 (c,), what replaces a removed feature, in [0, 255]
+    t: float  # probability of removal, independent for each feature
+    fill: Tensor  # float32 (c,), fill value of each channel, in [0, 255]
     unit: Unit
-    generator: torch.Generator  # source of the draws, on the processor, whose numbers are the same on all machines
+    generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -162,7 +163,7 @@ def fill_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids:
 
 def _neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
     known, values = (~gone).float(), images * ~gone
-    known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # channels are filled by themselves
+    known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # each channel is filled independently
     around = torch.ones(1, 1, 3, 3, device=images.device)
     while bool(((known == 0) & (nearby := F.conv2d(known, around, padding=1)).gt(0)).any()):
         layer = (known == 0) & (nearby > 0)

@@ -16,8 +16,8 @@ from roarbench.compute.bit_planes import Keys, Layout, encode, encode_sorted, fi
 from roarbench.compute.ranking import arrange_features, sort_bits, sort_keys
 from roarbench.enums import Unit
 
-_ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
-_CHANNELS = 7  # up to which NumPy adds up one after the other, in whichever order the memory has them
+_ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that
+_CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
 _BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
@@ -25,7 +25,7 @@ class Ranked(NamedTuple):
     """Bit-planes of a batch of maps, and each map's share of tied features."""
 
     planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
-    tied: list[float]  # for each map the share of its features that have its commonest value; one feature's if none tie
+    tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
 def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
@@ -47,9 +47,10 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
         if bool(flat.isfinite().all()):
             common: Tensor = flat == flat.mode(1, keepdim=True).values
             return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
-    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
+    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
     bits = sort_bits(named)
-    ordered = np.sort(bits, axis=1)  # half as long as the keys with ties take, and most maps have no tie
+    # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
+    ordered = np.sort(bits, axis=1)
     found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)
     if tied.any():
         found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
@@ -89,7 +90,7 @@ def _features(importance: Tensor, layout: Layout) -> Tensor:
 
 def _keys(importance: Tensor, ties: Tensor) -> Tensor:
     """Make sort keys, int64 (n, d), as `ranking.sort_keys` does."""
-    bits = (importance + 0.0).view(torch.int32)  # -0.0 and 0.0 are equal and must tie
+    bits = (importance + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0: both are equal and must tie
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (ordered.long() << 32) | ties
 

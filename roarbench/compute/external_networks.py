@@ -16,7 +16,7 @@ from roarbench.stopping import forbid_exit
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
-TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer, which no training changes
+TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; training leaves them unchanged
 
 
 def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
@@ -48,7 +48,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
     settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
     try:
         made: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
-    except (AssertionError, ValueError, RuntimeError) as error:  # a size that its patches do not divide
+    except (AssertionError, ValueError, RuntimeError) as error:  # patches that do not divide the size, for example
         raise CallerError(f"torchvision:{name} cannot be made for images of {size} pixels: {error}") from error
     return made
 
@@ -70,7 +70,7 @@ def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Modul
     settings = {"num_classes": classes, "in_chans": channels}
     try:
         made: nn.Module = timm.create_model(name, img_size=size, **settings)
-    except TypeError:  # most networks take images of any size, and no such argument
+    except TypeError:  # most networks have no `img_size`, because they take images of any size
         made = timm.create_model(name, **settings)
     return made
 
@@ -79,7 +79,8 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
     """Run a file and call its function; naming a file means trusting it."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
+    # tracebacks then show the source
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = types.ModuleType(stem)
     try:
         with forbid_exit():
@@ -127,7 +128,7 @@ def read_logits(output: Any) -> Any:
 
 def return_logits(model: nn.Module) -> None:
     """Make a network return its logits from now on, in place; the names of its weights stay."""
-    if not isinstance(model, torch.jit.ScriptModule):  # it takes no hooks, and its outputs are tensors
+    if not isinstance(model, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         model.register_forward_hook(_take_logits)
 
 
@@ -155,7 +156,7 @@ def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
     """
     try:
         output = model(images.clone())
-    except Exception:  # `network_checks.check_network` says which
+    except Exception:  # `network_checks.check_network` reports the error
         return model
     return model if read_logits(output) is output else LogitsAlone(model).eval()
 
@@ -173,11 +174,12 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """
     try:
         output = model(images.clone())
-    except Exception:  # `network_checks.check_network` says which
+    except Exception:  # `network_checks.check_network` reports the error
         return model
     if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
         return model
-    column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))  # one image may give no axis
+    # an output (n,) gets a second axis, even for n = 1
+    column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))
     head = nn.Linear(1, 2, bias=False).to(output)
     head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
     return nn.Sequential(model, *column, head).eval()

@@ -19,14 +19,14 @@ from roarbench.compute.degrade import DegradedImages, RemovedMaps
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.decoded import ImageData
 
-# inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs
+# inputs that are equal at every reading and cheap to read, so prepared images serve all epochs
 Fixed = DegradedImages | RemovedMaps
-MOST = 2e9  # bytes of inputs at full size, as float32, of which any are held
-_READ = 32  # inputs that are made at once: what lies between them stays in a core's cache
-_FLOAT = 4  # bytes of a float32
+MOST = 2e9  # maximum bytes of prepared inputs at full size, as float32
+_READ = 32  # inputs per step of preparation, so intermediate arrays stay in a core's cache
+_FLOAT = 4  # bytes
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
-MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations by which pixels change places and nothing else
+MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
 
 
 class Inputs(Protocol):
@@ -48,7 +48,7 @@ class Batches:
 
     def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
         self._n, self._batch, self._generator = n, batch, generator
-        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
+        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn indices for the next batches
 
     def next(self) -> Tensor:
         """Return the next batch, int64 (batch,)."""
@@ -131,7 +131,7 @@ class Held:
     def at(self, size: int) -> Tensor:
         """Return all prepared inputs at a size."""
         if self._size != size:
-            self._made = torch.empty(0)  # its room, before the next one takes its own
+            self._made = torch.empty(0)  # frees the memory of the previous size first
             self._size, self._made = size, self._all(size)
         return self._made
 
@@ -173,7 +173,8 @@ def move_images(images: Tensor, index: Tensor, size: int, kind: Augmentation, ge
     still = torch.zeros(2, n, 1, dtype=torch.int64)
     down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
     mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n
-    pixel = np.dtype((np.void, images.shape[3] * images.element_size()))  # NumPy copies all its channels in one piece
+    # one element per pixel: NumPy copies all channels at once
+    pixel = np.dtype((np.void, images.shape[3] * images.element_size()))
     source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
     for place, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):
         part = source[i, y : y + size, x : x + size]

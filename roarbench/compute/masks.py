@@ -18,14 +18,15 @@ from roarbench.enums import Order, Unit
 from roarbench.estimators.estimator import BLUR
 
 BINS = 8  # quantile bins of each number
-_TURN = 7919  # features from where one image starts in the order of ties to where the next one does
-_VALUES = 256  # of a number: uint8
-_CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the processor's cache
+_TURN = 7919  # distance between the starts of two images' tie orders, in features
+_VALUES = 256  # possible values of a uint8 number
+_CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which fits in the CPU cache
 
 
 def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
     """Compute what `degrade.compute_removal_magnitude` does for the mean fill, without torch."""
-    from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
+    # the import takes a quarter of a second, and pages without pictures need no filter
+    from scipy.ndimage import gaussian_filter1d
 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
@@ -52,7 +53,7 @@ def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDA
         for image, values in zip(found, number, strict=True):
             cells = image.astype(np.int64) * _VALUES + values
             counts = np.bincount(cells, minlength=groups * _VALUES).reshape(groups, _VALUES)
-            below = counts.cumsum(1) - counts  # features of the group with a smaller number
+            below = counts.cumsum(1) - counts  # number of the group's features with a smaller value
             within = below * bins // np.maximum(counts.sum(1, keepdims=True), 1)
             image[:] = (np.arange(groups)[:, None] * bins + within).ravel()[cells]
     return found
@@ -76,7 +77,7 @@ def match_removed(
         order: MoRF removes the first bins, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers go first.
     """
-    shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
+    shape = 1 + int(found.max()), 1 + int(places.max())  # (strata, bins)
     turned = places if order is Order.MORF else shape[1] - 1 - places
     cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
     return np.stack([_match_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
@@ -97,7 +98,7 @@ def _match_one(
     (at,) = divided.take(cells, mode="clip").nonzero()
     keys = cells[at] * np.int64(len(mask)) + ties[at]
     ends = held[divided].cumsum()
-    kept = np.zeros(shape, np.int64)  # the first key that stays
+    kept = np.zeros(shape, np.int64)  # smallest key that is kept
     kept[divided] = np.sort(keys)[ends - held[divided] + going[divided]]
     removed[at] = keys < kept.take(cells[at])
     return removed
@@ -112,7 +113,8 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
     places = np.empty(d, np.uint32)
     places[order] = np.arange(d)
     turned: NDArray[np.uint32] = places - (images * _TURN % d).astype(np.uint32)[:, None]
-    found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))  # modulo d: below 0 is beyond all others
+    # modulo d: unsigned numbers below 0 wrap around to large ones
+    found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))
     return found
 
 

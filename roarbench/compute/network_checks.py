@@ -76,7 +76,7 @@ def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tenso
     try:
         with forbid_exit():
             logits: Any = read_logits(model(images))
-    except Exception as error:  # of whoever wrote it
+    except Exception as error:  # the user's network may raise anything
         if is_out_of_memory(error):
             raise
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
@@ -97,7 +97,8 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     """Return whether logits are equal up to rounding: 2e-6 of the largest in torchvision's networks in float32."""
     if one.shape != other.shape:
         return False
-    eps = max(torch.finfo(dtype).eps for dtype in (one.dtype, torch.float32))  # logits may be wider than the network
+    # logits may have a wider type than the network's computations
+    eps = max(torch.finfo(dtype).eps for dtype in (one.dtype, torch.float32))
     rounding = eps**0.5 * float(one.abs().max())
     return bool((one - other).abs().max() <= rounding)
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 class NetworkRecord(NamedTuple):
     """A network of the table."""
 
-    maker: str  # file of this folder and function that makes it of (classes, channels, size)
-    drawn: bool = False  # its weights are those that torch's or torchvision's code draws
+    maker: str  # file of this folder and function, called with (classes, channels, size)
+    drawn: bool = False  # initial weights come from the code of torch or torchvision
 
 
 MODELS = {

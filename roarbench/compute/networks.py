@@ -18,15 +18,17 @@ from torch.utils.flop_counter import flop_registry
 
 from roarbench.compute.network_table import MODELS
 
-_DRAWING = RLock()  # of one thread at a time: the global generator is lent
-BLOCK = 16  # channels that oneDNN holds together with AVX-512; 8 with AVX2
-SMALL = 32  # pixels a side, of which 8 channels fit; strides are faster, and published rows were made with them
+_DRAWING = RLock()  # one thread at a time may seed the global generator
+BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
+# maximum side in pixels at which oneDNN's gradient of 8 channels stays in its workspace; strides are faster there, and
+# published rows used strides
+SMALL = 32
 _OPS = torch.ops.aten
 _FORMULAS = {
     **flop_registry,
     _OPS._scaled_dot_product_flash_attention_for_cpu: flop_registry[_OPS._scaled_dot_product_flash_attention],
 }
-_KEPT_BY_NOBODY = {  # a backward pass through sums and copies needs none of the numbers that they put out
+_KEPT_BY_NOBODY = {  # the backward pass of sums and copies needs no stored activations
     *(_OPS.add, _OPS.add_, _OPS.sub, _OPS.sub_, _OPS.cat, _OPS.stack, _OPS.roll, _OPS.constant_pad_nd, _OPS.index),
     *(_OPS.clone, _OPS.copy_, _OPS._to_copy, _OPS._unsafe_view, _OPS.zeros, _OPS.ones, _OPS.empty),
 }
@@ -41,7 +43,8 @@ class StridedProjection(nn.Conv2d):
     (`roarbench.compute.weight_gradients`); the bits of maps hang on it.
     """
 
-    __module__ = nn.Conv2d.__module__  # by which torch.fx knows that this is one layer
+    # torch.fx recognises layers of torch by this module name, and does not trace into them
+    __module__ = nn.Conv2d.__module__
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (n, c, h, w) as `nn.Conv2d` does."""
@@ -73,7 +76,8 @@ def build_network(
         CallerError: It cannot be made for these images.
     """
     residual = name in MODELS and not MODELS[name].drawn
-    with _DRAWING, torch.random.fork_rng(devices=[]):  # torch's layers draw their first weights from the global one
+    # torch's layers draw their initial weights from the global generator
+    with _DRAWING, torch.random.fork_rng(devices=[]):
         if not residual:
             torch.manual_seed(generator.initial_seed())
         model = _make(name, classes, channels, size, source)
@@ -108,7 +112,7 @@ def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.
         file, _, function = MODELS[name].maker.partition(".")
         made: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
         return made
-    from roarbench.compute import external_networks  # what they need takes seconds to import
+    from roarbench.compute import external_networks  # its libraries take seconds to import
 
     return external_networks.make_external_network(name, source, classes, channels, size)
 
@@ -157,7 +161,8 @@ class SmallResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
         x = self.blocks(self.relu(self.norm(self.conv(x))))
-        places = x.permute(0, 2, 3, 1)  # the gradient of this mean lies channels last, as what comes before it does
+        # channels last, so the gradient of the mean has the memory format of the layers before
+        places = x.permute(0, 2, 3, 1)
         logits: Tensor = self.linear(places.mean(dim=(1, 2)))
         return logits
 
@@ -194,20 +199,21 @@ def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
 class NetworkCost(NamedTuple):
     """Cost of one image."""
 
-    # floating-point operations of a forward pass: two for each weight that meets a number. The backward pass to the
-    # image takes as many again, to the weights too twice as many
+    # floating-point operations of a forward pass: two per weight and position. The backward pass to the image takes the
+    # same number, the backward pass to image and weights twice as many
     flops: int
-    activations: int  # numbers that the layers put out; a backward pass needs them all
-    parameters: int  # weights of the network, whatever the number of images
+    activations: int  # number of layer outputs, all stored for the backward pass
+    parameters: int  # number of weights
 
 
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
     """Count a network's cost; convolutions, linear layers and attention count, all else is below 1 %."""
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
-    image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation
+    # without a gradient torch counts a transformer layer as one operation
+    image = torch.zeros(1, channels, size, size, requires_grad=True)
     with _Counted() as counted:  # type: ignore[no-untyped-call]
-        model(image.clone())  # on the meta device torch would first import for seconds
+        model(image.clone())  # on the CPU: the meta device needs imports that take seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return NetworkCost(counted.flops, counted.activations, parameters)
 

@@ -10,13 +10,13 @@ from roarbench.enums import Unit
 from roarbench.errors import RunError
 
 TIE_SEED = 0
-TIE_RULE = (  # part of what a stored ranking is: whoever changes `draw_tie_order` changes this text
+TIE_RULE = (  # part of the identity of stored rankings: a change of `draw_tie_order` must change this text
     "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
     "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
 )
-# Where the tie draws of an image start. Other chance about images has the key (seed, purpose), not (seed, image); for
-# the images 0, 1 and 2 the keys are equal, and there the tie draws are the bits of image 1's first noisy copy, random
-# map and other target. That does no harm, since no tie depends on them, and another start would change rankings of v1.
+# Start of an image's tie draws. Other random numbers of an image have the key (seed, stream) instead of (seed, image),
+# so for images 0, 1 and 2 the tie draws equal the bits of image 1's first noisy copy, random map and other target. No
+# result depends on this, and another start would change the rankings of version 1
 _TIE_STREAM = (0, 0, 0, 1)
 
 
@@ -37,10 +37,11 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
     if unit is Unit.PIXEL and importance.ndim == 4:
-        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, in the end: no order of channels matters
+        # float64 sum, rounded once, so the order of channels does not matter
+        importance = importance.sum(axis=1, dtype=np.float64)
     elif unit is Unit.SCALAR and importance.ndim == 3:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite, and the next check reports them
         flat = importance.reshape(len(importance), -1).astype(np.float32)
     finite = np.isfinite(flat)
     if not finite.all():
@@ -93,7 +94,7 @@ def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
 
     These are the float's own bits, with those of negative floats inverted, as they sort backwards.
     """
-    bits = (importance + np.float32(0)).view(np.int32)  # + 0: -0.0 and 0.0 are equal and must tie
+    bits = (importance + np.float32(0)).view(np.int32)  # + 0 turns -0.0 into 0.0: both are equal and must tie
     return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
 
 

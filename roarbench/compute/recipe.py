@@ -10,26 +10,26 @@ class Decay(StrEnum):
     """Schedule of the learning rate after the warm-up."""
 
     STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
-    LINEAR = "linear"  # in a straight line to 0 at the end
+    LINEAR = "linear"  # linearly to 0 at the end
 
 
 class Augmentation(StrEnum):
     """Augmentation of a degraded training image before normalisation."""
 
     NONE = "none"
-    FLIP = "flip"  # mirrored left to right, every second time
-    SHIFT = "shift"  # moved by up to 1/16 of the size in each direction, the edge mirrored into the gap
+    FLIP = "flip"  # mirrored horizontally with probability 1/2
+    SHIFT = "shift"  # shifted by up to 1/16 of the size in each direction; the mirrored edge fills the gap
     SHIFT_FLIP = "shift-flip"
-    NOISE_FLIP = "noise-flip"  # normal noise of a strength drawn for each image, and flip
+    NOISE_FLIP = "noise-flip"  # normal noise with a random standard deviation per image, and flip
     CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
-    CORNERS = "corners"  # patches of `planted-corners` that name random classes, but for the network's own corner
+    CORNERS = "corners"  # `planted-corners` patches of random classes in all corners except the network's own
 
 
 class Optimiser(StrEnum):
     """The optimiser."""
 
     SGD = "sgd"  # with Nesterov momentum
-    ADAMW = "adamw"  # Loshchilov & Hutter 2019, betas `momentum` and 0.999: transformers do not learn without it
+    ADAMW = "adamw"  # Loshchilov & Hutter 2019, betas `momentum` and 0.999; transformers do not learn with SGD
 
 
 DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), latest first
@@ -40,28 +40,28 @@ class Recipe:
     """Everything that determines a training, apart from network, data and seed."""
 
     name: str
-    version: int  # counts up with every change of what is computed
-    epochs: float  # passes over the training images; need not be whole
-    batch: int  # images in a step
+    version: int  # increases with every change of the computation
+    epochs: float  # passes over the training images; may be fractional
+    batch: int  # images per step
     peak: float  # learning rate after the warm-up
-    warmup: float  # epochs in which the learning rate rises from 0 to `peak` in a straight line
+    warmup: float  # epochs of linear rise from 0 to `peak`
     decay: Decay
     augmentation: Augmentation
-    precision: Precision = Precision.BF16  # of the training steps; evaluation is always float32
+    precision: Precision = Precision.BF16  # precision of training steps; evaluation always uses float32
     momentum: float = 0.9  # Nesterov momentum, or AdamW's first beta
-    weight_decay: float = 1e-4  # on all weights but biases and those of batch norm
-    smoothing: float = 0.1  # label smoothing: the share of the target spread evenly over all classes
-    # side of the training images as a share of the full one, in equal parts of the training: degraded images are shrunk
-    # before they are augmented (progressive resolution, Howard 2018). Tests are at full size
+    weight_decay: float = 1e-4  # for all weights except biases and batch norm
+    smoothing: float = 0.1  # label smoothing: share of the target that is uniform over all classes
+    # side of training images as a share of the full side, for equal parts of the training; degraded images are shrunk
+    # before augmentation (progressive resolution, Howard 2018). Tests use full size
     sides: tuple[float, ...] = (1.0,)
-    # images that go through the network at once; gradients add up to those of `batch` images before a step. Batch norm
-    # takes its statistics over this many, so it is part of what is computed. 0: `batch`
+    # images per forward pass; gradients accumulate up to `batch` images. Batch norm statistics are over these images,
+    # so the number changes results. 0 means `batch`
     micro_batch: int = 0
-    # the published weights that every training begins with: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS` as
-    # torchvision calls them; empty for random ones
+    # published weights at the start of each training: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS`; empty for random
+    # weights
     start: str = ""
-    # in what it differs from the recipe of the table with its name and version, as its title has it: `(epochs=6)`;
-    # empty for one of the table
+    # settings that differ from the table's recipe of this name and version, as in the title: `(epochs=6)`; empty for
+    # recipes of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
 

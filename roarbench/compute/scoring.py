@@ -10,7 +10,7 @@ from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normali
 from roarbench.compute.streaming import StreamedImages
 from roarbench.devices import choose_float32_layout, find_device
 
-_READ = 32  # inputs that are made at once for a test on a processor
+_READ = 32  # inputs per step of preparation on a CPU
 
 
 def count_scored_at_once(size: int) -> int:

@@ -25,8 +25,8 @@ from roarbench.compute.degrade import degrade, replace_features, take_rows, unpa
 from roarbench.devices import send_to_device
 from roarbench.enums import Order, Unit
 
-AHEAD = 4  # parts of batches that are read before they are needed
-READERS = 16  # threads; one part is read by all of them, because a disk answers many small reads at once faster
+AHEAD = 4  # parts of batches that are read ahead
+READERS = 16  # threads; all threads read one part, because a disk serves many small parallel reads faster
 
 
 class StreamedImages:
@@ -77,7 +77,7 @@ class StreamedImages:
         part, slices = _Part(), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
-                # torch gives pinned memory to nobody else before the copies out of it are done
+                # torch reuses pinned memory only after the copies from this memory have finished
                 pinned = self._device.type == "cuda"
                 target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
                 part.read.append(target)
@@ -134,13 +134,13 @@ class ExchangedImages:
     """Images that each carry another image's removal mask, by a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
-    # what may be removed, each with the rankings of all n images, or of all lenders; all of the same unit
+    # removal masks by ranking and level, each with the rankings of all n images, or of all lenders; all of one unit
     cuts: Sequence[StreamedMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
-    generator: torch.Generator  # source of the draws, on the processor, whose numbers are the same on all machines
-    lent: bool = False  # the removal masks are those of images that are not among these
-    # what replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these
+    generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines
+    lent: bool = False  # the removal masks come from images of another set
+    # fill value, one of `FILLS`; its random numbers depend on an image's index in this set
     fill: str = "mean"
 
     def __len__(self) -> int:

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from roarbench.errors import CallerError, UnknownName
 
 _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-_declared: list[torch.library.Library] = []  # a declaration lives as long as its library object
-_DIM, _DEPTH, _HEADS = 64, 4, 4  # of the transformer
-_SIDE = 8  # patches of the transformer along a side at most
+_declared: list[torch.library.Library] = []  # a declaration lives as long as its Library object
+_DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
+_SIDE = 8  # maximum patches per side of the transformer
 
 
 def _import(name: str) -> ModuleType:
@@ -139,7 +139,8 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
     )
     if channels != 3:
         model.conv_proj = nn.Conv2d(channels, _DIM, patch, patch)
-    head = model.get_parameter("heads.head.weight")  # torchvision starts it at 0: random weights would have no maps
+    # torchvision initialises the head with 0, and maps of random weights would be empty
+    head = model.get_parameter("heads.head.weight")
     nn.init.normal_(head, std=0.01)
     return model
 

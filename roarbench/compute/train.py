@@ -46,10 +46,10 @@ from roarbench.errors import Diverged, NoRoom
 from roarbench.stopping import ENDED, asked, defer_stop
 from roarbench.text import format_bytes
 
-CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
-_DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
-_OURS = 0.8  # of its share of a GPU that a process has at least where no other holds the memory that it lacks
-_LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
+CHECKPOINT_EVERY = 300.0  # maximum seconds of training between checkpoints
+_DRAWS = 2**32  # distance between the seeds of two trainings' global random numbers
+_OURS = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
+_LOOK_EVERY = 50  # steps between looks at the loss on a GPU: each look waits for all launched kernels
 
 
 class Checkpoint(Protocol):
@@ -131,11 +131,11 @@ class Training:
         self._optimiser = _optimiser(model, recipe)
         self._forward = compile_network(model) if self._gpu and is_compilation_on() else model
         self._generator = torch.Generator().manual_seed(seed)
-        self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
+        self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
-        self._mended: dict[torch.Size, bool] = {}  # by an image's shape: whether there are gradients to be mended
+        self._mended: dict[torch.Size, bool] = {}  # by image shape: whether oneDNN's gradients need the correction
         self._batches = Batches(len(inputs), self._batch, self._generator)
-        self._ahead: Iterator[Tensor] = iter(())  # streamed images of the coming parts
+        self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
         self._batches_ahead = 0
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
@@ -163,14 +163,15 @@ class Training:
         except RuntimeError as error:
             if not (self._gpu and is_out_of_memory(error)):
                 raise
-            found = error.with_traceback(None)  # its frames would keep what filled the memory
+            found = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             return None
         self._rewind(waiting, drawn)
         return found
 
     def _halve(self, error: RuntimeError) -> None:
-        if count_available_gpu_bytes() < _OURS * count_gpu_bytes():  # others hold it, and may give it back
+        # other processes hold the memory and may free it later
+        if count_available_gpu_bytes() < _OURS * count_gpu_bytes():
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:
@@ -184,7 +185,7 @@ class Training:
             group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
         parts = self._parts(self._next_batch())
         self._optimiser.zero_grad()
-        with torch.random.fork_rng(devices=[]):  # layers that draw have no other generator than the global one
+        with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _DRAWS + self.step)
             loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
         self._optimiser.step()
@@ -269,7 +270,7 @@ class Training:
         if self._held is not None and kind in MOVING:
             return self._moved(self._held, index)
         read = self._read(index)
-        if not self._gpu and kind in MOVING:  # two thirds of the time of moving float32
+        if not self._gpu and kind in MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
             return move_images(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
         return scale_images(augment(read, kind, self._generator), self._scale)
 

@@ -23,7 +23,7 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # no processor compiles, and torch would import its compiler for seconds
+        return False  # nothing is compiled on a CPU, and the default would import torch's compiler for seconds
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Do one operation of torch."""

@@ -9,12 +9,12 @@ from functools import partial
 from roarbench.enums import Split
 from roarbench.errors import UnknownName
 
-_USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
+_USUAL_CROP = 224 / 256  # 224 of 256 pixels: resize the short side to 256, crop the centre to 224 (protocol, section 5)
 _MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
-PINNED = {  # fingerprints of whole data sets that are known without a download
+PINNED = {  # fingerprints of complete data sets, known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
-    "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
+    "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # the authors' IDX files in Debian's dataset-fashion-mnist
     "fashion-mnist-1000": "8153d1063e9819c54f6e31a6ac1f8c87",
     "planted": "268bf89edb78139910d041b0be188cde",
     "breast-cancer": "c8358f45cc3bf33475859d0a663b954b",
@@ -29,8 +29,8 @@ class DatasetRecord:
     name: str
     about: str
     hub: str  # path on the Hugging Face hub; empty for generated data
-    revision: str  # pinned commit of the hub's repository; for generated data the version of its recipe
-    config: str  # configuration name on the hub, or which kind of generated data; empty for the only or the plain one
+    revision: str  # pinned commit of the hub's repository; recipe version of generated data
+    config: str  # configuration on the hub, or kind of generated data; empty for the only or plain one
     image_column: str  # image_column, label_column: column names of the hub's parquet
     label_column: str
     train_split: str  # train_split, test_split: split names on the hub
@@ -40,40 +40,41 @@ class DatasetRecord:
     test_images: int
     channels: int  # channels, size: shape of the decoded images, (channels, size, size)
     size: int
-    # folder under `roarbench/datasets/bundled` that carries it, or more images than are taken: of each class the first,
-    # as evenly as they allow, `train_images` and `test_images` in all; empty if it is fetched
+    # folder under `roarbench/datasets/bundled`; of its images, the first of each class are used, as balanced as
+    # possible, up to `train_images` and `test_images`; empty for data sets of the hub
     bundled: str = ""
     gated: bool = False  # the hub asks for an accepted licence and a token
-    terms: str = ""  # under what terms it may be used
+    terms: str = ""  # licence or terms of use
     crop: float = 1.0  # side of the centred square that is kept, as a share of the image's short side
-    seed: int = 0  # seed of generated data, and of the draw of test images (`holdout`)
-    holdout: int = 0  # test images of each class, drawn from the hub's only split; 0 where the hub has a test split
-    # every so many classes of the hub's one is kept, numbered anew; of each class the first images, as evenly as they
-    # allow, `train_images` and `test_images` in all
+    seed: int = 0  # seed of generated data, and of the drawn test images (`holdout`)
+    holdout: int = 0  # test images per class, drawn from the hub's only split; 0 if the hub has a test split
+    # every n-th class of the hub is kept and renumbered; the first images of each class are used, as balanced as
+    # possible, `train_images` and `test_images` in total
     class_step: int = 1
-    # at most the first so many images of each class and split are kept, `train_images` and `test_images` in all, and no
-    # file is read or fetched beyond the one that has the last of them; 0 for all images
+    # maximum images per class and split, the first ones, `train_images` and `test_images` in total; files after the
+    # last of these images are neither read nor fetched. 0 for all images
     of_each: int = 0
-    # how the images are stored that a suite's file names: `FOLDERS`, `PARQUET` or `TABLE`; empty for those of the table
+    # storage of a user's images: `FOLDERS`, `PARQUET` or `TABLE`; empty for data sets of the catalogue
     own: str = ""
-    # share of each class of the only split that is drawn for testing (`seed`), one image at least; 0 where there is a
-    # test split
+    # share of each class of the only split that is drawn for testing (`seed`), at least one image; 0 if there is a test
+    # split
     share: float = 0.0
-    folder: str = ""  # where such images lie on this machine, of a table its file; no part of what identifies them
-    # bits that values use, from 8 on, where they are stored with more; 0 for 16
+    folder: str = ""  # folder of a user's images on this machine, or file of a table; not part of the identity
+    # used bits of values that are stored with 16 bits, at least 8; 0 for 16
     depth: int = 0
-    columns: tuple[str, ...] = ()  # of a table, those that are features, in order; all but the label's if empty
-    # labels, or names of folders, are the numbers of a network's outputs, of which some may have no image
+    columns: tuple[str, ...] = ()  # feature columns of a table, in order; empty for all columns except the label
+    # labels or folder names are numbers of a network's outputs; some outputs may have no image
     numbered: bool = False
-    # pixels that the short side is scaled to, by this filter of Pillow's, before the centred square is cut out; 0 where
-    # the square is cut out first and scaled then
+    # pixels of the short side after scaling with this filter of Pillow, before the central crop; 0 for a crop before
+    # scaling
     resize: int = 0
     interpolation: str = ""
-    mean: tuple[float, ...] = ()  # mean, std: that networks want, in [0, 255]; those of the training images if empty
+    # mean, std: the network's normalisation, in [0, 255]; empty for the training images' own
+    mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "mean", "std"):  # JSON, from which records are read back, has lists
+        for name in ("columns", "mean", "std"):  # records from JSON have lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
@@ -112,10 +113,10 @@ class DatasetRecord:
         return replace(self, folder="")
 
 
-# values of `own`: a folder of each class, parquet files in the hub's layout, one file of numbers with a label column
+# values of `own`: one folder per class, parquet files in the hub's layout, one table with a label column
 FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
 OWN_IMAGES = "somebody's own images"
-unfetched = partial(  # a record of what no hub has
+unfetched = partial(  # record of a data set outside the hub
     DatasetRecord, hub="", revision="", config="", image_column="", label_column="", train_split="", test_split=""
 )
 
@@ -169,7 +170,7 @@ _IMAGENET = _photographs(
     terms="ImageNet's terms of access: research and education, not for commerce; accepted on the hub's page",
     crop=_USUAL_CROP,
 )
-# the smallest class of ImageNet has 732 training images (arXiv 1409.0575, table 2), each 50 of validation
+# ImageNet's smallest class has 732 training images (arXiv 1409.0575, table 2); each class has 50 validation images
 _IMAGENET_100 = replace(
     _IMAGENET,
     name="imagenet-100",
@@ -278,9 +279,8 @@ _TABLE = (
         terms="no licence stated; the photographs are Foodspotting's, for research",
         crop=_USUAL_CROP,
     ),
-    # Berg et al. 2014 list 49,829 images by address; the paper could still fetch all (47,386 and 2,443), the hub's copy
-    # has the 39,860 that were left, in one split: five of each class, about the share of the original test split, are
-    # drawn for testing
+    # Berg et al. 2014 list 49,829 images by address. The paper could fetch all (47,386 and 2,443); the hub's copy has
+    # 39,860 in one split. The test images are five per class, drawn at random: about the original share
     _photographs(
         name="birdsnap",
         about="500 species of North American birds (Berg et al. 2014), as many as could be fetched in 2022",

@@ -53,7 +53,7 @@ def decode_dataset(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
-                if not (target / MANIFEST).exists():  # another process may have been first
+                if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
                     _fill(target, record, data, limit, workers, note)
         except OSError as error:
             raise _store_error(error, record, folder) from error
@@ -103,7 +103,7 @@ def _fill(
     source, raw = describe_source(record, data), open_source(record, data, limit is not None)
     splits = {split: raw[split].subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
-    shutil.rmtree(target, ignore_errors=True)  # without a manifest: somebody's clearing was cut short
+    shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
         tallies = decode_splits(partial, record, splits, workers, note)
@@ -116,7 +116,7 @@ def _fill(
     entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
     mean, std = _moments(tallies[Split.TRAIN].histogram)
     judged: dict[str, object] = {"splits": entries, "limit": limit}
-    if record.mean:  # controls see normalised images
+    if record.mean:  # controls see normalised images, so the normalisation is part of the fingerprint
         judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
@@ -150,7 +150,7 @@ def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
     total = histogram.sum(axis=1)
     mean = histogram @ values / total
     variance = (histogram * (values - mean[:, np.newaxis]) ** 2).sum(axis=1) / total
-    variance[variance == 0] = 1  # a column of a table may never change
+    variance[variance == 0] = 1  # a column of a table may be constant
     return mean.tolist(), np.sqrt(variance).tolist()
 
 

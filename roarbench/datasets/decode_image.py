@@ -35,23 +35,23 @@ RANGE, FLAT = "of floats or negative numbers", "of one value after conversion to
 NARROW = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
 POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
 DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, NARROW, POINTERS)
-_DEPTHS = (8, 10, 12, 14, 16)  # bits of usual cameras and files
-DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
-FEW_BITS = 12  # of 16: no more than 16 shades
-FILL = 128  # every value of an image of which nothing can be read
-Values = NDArray[Any]  # whole numbers
-_COLOUR = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's words: channels, bits, order of bytes
+_DEPTHS = (8, 10, 12, 14, 16)  # bits per value of common cameras and files
+DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a larger share means a bad copy
+FEW_BITS = 12  # 16-bit values that use at most 12 bits leave at most 16 shades
+FILL = 128  # pixel value of unreadable images
+Values = NDArray[Any]  # integers
+_COLOUR = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's raw modes: channels, bits, byte order
 _OTHER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
-_ENOUGH = 16  # of upper bytes: where the lower ones cannot be read, fewer shades would be left
-_BITS, _PLANES = 258, 284  # TIFF's tags: bits of each channel; 2 where each channel lies in a plane of its own
+_ENOUGH = 16  # minimum of the largest upper byte: with less, a loss of the lower bytes would leave fewer shades
+_BITS, _PLANES = 258, 284  # TIFF tags: bits per channel; planar configuration, 2 for separate planes
 
 
 class DecodedImage(NamedTuple):
     """An image at the record's crop."""
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
-    repairs: tuple[str, ...]  # what had to be put right, in the words above; empty for an ordinary image
-    bits: int = 0  # that its largest value takes, of more than 8 per channel
+    repairs: tuple[str, ...]  # repairs of the image, from the words above; empty for an ordinary image
+    bits: int = 0  # used bits of an image with more than 8 bits per channel
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
@@ -87,8 +87,8 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
 class Inspected(NamedTuple):
     """Properties of an image before it is decoded."""
 
-    damage: str  # why it cannot be decoded whole, in the words above; empty if it can
-    bits: int = 0  # that its largest value takes, of more than 8 per channel
+    damage: str  # reason why the image cannot be decoded completely, from the words above; empty for a sound image
+    bits: int = 0  # used bits of an image with more than 8 bits per channel
 
 
 def inspect_image(content: bytes) -> Inspected:
@@ -164,7 +164,7 @@ def _truncation_allowed(allowed: bool) -> Iterator[None]:
 def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-    except Exception:  # damaged metadata says nothing about the pixels
+    except Exception:  # damaged metadata does not affect the pixels
         return image, ()
     if orientation not in range(2, 9):
         return image, ()
@@ -174,7 +174,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
 def _several(image: Image.Image) -> tuple[str, ...]:
     try:
         return (SEVERAL,) if getattr(image, "is_animated", False) else ()
-    except Exception:  # the first picture was read; that others cannot be says nothing about it
+    except Exception:  # only the first picture counts, and that one was read
         return ()
 
 
@@ -219,7 +219,7 @@ def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Imag
 def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
     """Return the centred square of an image, uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
-    plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
+    plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode
     if record.resize:
         pixels = np.asarray(resize_to_square(plain, record.resize, size, record.interpolation))
     else:

@@ -28,9 +28,9 @@ from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import refuse_altered
 
-FORMAT = 1  # counts up when the same source would be decoded into other pixels or other files
+FORMAT = 1  # increases when the same source gives other pixels or files
 MANIFEST = "manifest.json"
-_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE; Python 3.13 has a name for it
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which Python names from 3.13 on
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Images:
 
     pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
-    # True importance of each feature, float32 (n, c, h, w), memory-mapped; None where it is not known
+    # true importance of each feature, float32 (n, c, h, w), memory-mapped; None if unknown
     truth: NDArray[np.float32] | None
 
 
@@ -48,16 +48,15 @@ class ImageData:
     """A decoded data set; it pickles as its folder, which each process opens once."""
 
     record: DatasetRecord
-    folder: Path  # where it lies; `open_decoded` takes it
-    train: Images  # train, test: its splits
+    folder: Path  # argument of `open_decoded`
+    train: Images  # train, test: the two splits
     test: Images
-    mean: tuple[float, ...]  # mean, std: of each channel over the training images, in [0, 255]
+    mean: tuple[float, ...]  # mean, std: per channel over the training images, in [0, 255]
     std: tuple[float, ...]
-    # hash of pixels, labels, limit, and mean and std where the record says them: equal where the same images are
-    # judged, wherever they came from
+    # hash of pixels, labels, limit, and the record's mean and std: equal for equal images, whatever their source
     fingerprint: str
-    limit: int | None  # images per split if the set was made small, else None
-    repairs: Mapping[str, int]  # how many images needed which repair; `decode_image.describe_repairs` puts it in words
+    limit: int | None  # images per split of a reduced data set; None for the whole
+    repairs: Mapping[str, int]  # number of images by repair; `decode_image.describe_repairs` formats the counts
 
     def __getitem__(self, split: Split) -> Images:
         return self.train if split is Split.TRAIN else self.test

@@ -32,7 +32,7 @@ from roarbench.files import convert_write_errors
 from roarbench.jobs import Job
 from roarbench.local_workers import LocalEngine
 
-PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
+PARTS_PER_WORKER = 32  # a process takes seconds to start, and should then decode thousands of images
 JOURNAL = "journal.jsonl"
 
 
@@ -40,10 +40,10 @@ class Progress(NamedTuple):
     """Progress of decoding a data set."""
 
     name: str
-    done: int  # done, total: images
+    done: int  # done, total: numbers of images
     total: int
-    size: int  # bytes that it takes in the store
-    free: int  # bytes that are free there
+    size: int  # bytes of the data set in the store
+    free: int  # free bytes on the store's disk
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Tally:
     """Counts from decoding."""
 
     images: int
-    histogram: NDArray[np.int64]  # counts of each channel's values, int64 (c, 256)
-    repairs: Counter[str] = field(default_factory=Counter)  # how many images needed which repair
-    damaged: tuple[int, ...] = ()  # numbers of the damaged images in their split
-    bits: int = 0  # that the largest value takes, of grey images with more than 8
+    histogram: NDArray[np.int64]  # value counts per channel, int64 (c, 256)
+    repairs: Counter[str] = field(default_factory=Counter)  # number of images by repair
+    damaged: tuple[int, ...] = ()  # numbers of damaged images within the split
+    bits: int = 0  # used bits of grey images with more than 8 bits
 
     def __add__(self, other: "Tally") -> "Tally":
         histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
@@ -77,10 +77,10 @@ class RowGroupPart(NamedTuple):
 
     record: DatasetRecord
     split: Split
-    group: RowGroup | FileGroup  # where they are stored
-    rows: NDArray[np.int64]  # which of its rows, ascending, int64 (n,)
-    start: int  # number of the first one in the split
-    file: Path  # the file of the split's pixels
+    group: RowGroup | FileGroup  # source of the images
+    rows: NDArray[np.int64]  # row numbers within the group, ascending, int64 (n,)
+    start: int  # number of the first image in the split
+    file: Path  # pixel file of the split
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ def decode_splits(
         StoreError: The disk has too little room.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
-    if not all(file.exists() for file in files.values()):  # a journal without its pixels is worth nothing
+    if not all(file.exists() for file in files.values()):  # a journal without its pixels is useless
         (folder / JOURNAL).unlink(missing_ok=True)
     done = _read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
@@ -128,7 +128,7 @@ def decode_splits(
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
     """Return the free bytes, if they suffice for the missing data."""
-    written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes take no blocks
+    written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
         room = f"{record.name} takes {size / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free"
@@ -142,10 +142,8 @@ def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
         return Tally(0, np.zeros((record.channels, 256), np.int64))
-    with (
-        convert_write_errors(file),
-        file.open("r+b") as opened,
-    ):  # not through a memory map: a full disk would kill the process
+    # no memory map: on a full disk it would kill the process
+    with convert_write_errors(file), file.open("r+b") as opened:
         opened.write(raw.pixels.tobytes())
         opened.flush()
         os.fsync(opened.fileno())
@@ -212,7 +210,7 @@ def decode_part(part: RowGroupPart) -> Tally:
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
-        warnings.simplefilter("ignore")  # Pillow's, of odd images: they are counted
+        warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
         for contents in _read(part):
             decoded = [decode_image(content, record) for content in contents]
@@ -230,7 +228,7 @@ def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
         return
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
-    except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # no field `bytes`; no such column any more
+    except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 

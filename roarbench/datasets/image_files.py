@@ -32,24 +32,24 @@ ENDINGS = (
     *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),
     *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
 )
-POINTER = b"version https://git-lfs.github.com/spec/"  # first bytes of the file that Git LFS leaves in place of another
-_ARCHIVERS = ("__MACOSX", "__pycache__")  # folders that programs leave beside those of classes
+POINTER = b"version https://git-lfs.github.com/spec/"  # first bytes of a Git LFS pointer file
+_ARCHIVERS = ("__MACOSX", "__pycache__")  # folders of archive programs and Python
 _SHARD = re.compile(r"(?P<split>.*)-(?P<number>\d+)-of-(?P<count>\d+)")
-_GROUP = 256  # files that one process decodes in one go
-_CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
-_BUFFER = 2**20  # bytes; without it a row group's whole column, 100 MiB and more, would be read at once
-# keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits before validation splits
+_GROUP = 256  # files per decoding job
+_CHUNK = 64  # images in memory; Birdsnap's take up to 1.6 MB each
+_BUFFER = 2**20  # bytes; without a buffer pyarrow reads a row group's whole column, 100 MiB and more
+# keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits come before validation splits
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of `seg_train`, `TrainImages`, `val2017`
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # parts of names like `seg_train`, `TrainImages`, `val2017`
 _PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
 
 
 class FileGroup(NamedTuple):
     """Some image files of a split."""
 
-    folder: Path  # of all of them
-    files: tuple[str, ...]  # their paths below it, with slashes
+    folder: Path  # common folder
+    files: tuple[str, ...]  # paths below the folder, with slashes
 
     @property
     def rows(self) -> int:
@@ -165,9 +165,9 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
     Where `datasets` finds a single split, files named `Train` and `Test` or alike are two.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both variables once, at import
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
-    import datasets  # late: it takes half a second
+    import datasets  # the import takes half a second
 
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
@@ -293,7 +293,7 @@ def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator
 
 class _SplitName(NamedTuple):
     keyword: str
-    rest: tuple[str, ...]  # other words of the name; `set` is none
+    rest: tuple[str, ...]  # other words of the name, except `set`
 
 
 def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -33,12 +33,12 @@ from roarbench.datasets.tabular import (
 from roarbench.errors import DataError
 from roarbench.text import list_some
 
-SHARE = 0.3  # of the images, drawn for testing where there is no split of that kind
-_IMAGES = ("image", "img", "photo", "picture")  # usual names of a column
-_LOOKED_AT = 64  # images that say how large images are, and whether they have colours
-_CHECKED = 20_000  # images that are decoded to find damaged ones; of more, these are spread over all
-_FEWEST = 20  # images of a class to train on; fewer get a warning
-_CHAIN = 4  # folders that lie in each other alone
+SHARE = 0.3  # share of images drawn for testing without a test split
+_IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
+_LOOKED_AT = 64  # images inspected for size and colour
+_CHECKED = 20_000  # images decoded to find damage; of larger sets, an evenly spread sample
+_FEWEST = 20  # minimum training images per class without a warning
+_CHAIN = 4  # maximum depth of nested folders without siblings
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "F")
 
@@ -61,9 +61,8 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         in_tables = any(map(_has_images, tables)) or tables and not any(map(image_files.is_image, files))
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # Pillow's, of odd images: damaged ones are refused, others are counted later
+            # Pillow warns of odd images; damaged ones are refused, and others are counted later
+            warnings.simplefilter("ignore")
             found = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
     else:
         what = "a file" if folder.exists() else "missing"
@@ -140,7 +139,7 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
         say(f"warning: files that do not end as images do are left out: {kinds}")
     found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
-    with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
+    with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         seen = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
@@ -184,7 +183,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
         found = image_files.list_split_files(folder)
     except DataError:
         raise
-    except Exception as error:  # the library below raises a dozen kinds, some of them private
+    except Exception as error:  # the library raises many exception types, some private
         raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
     pairs = find_split_pairs(found)
     train = pairs[0][0] if pairs else next(iter(found))
@@ -244,7 +243,7 @@ def _has_images(file: Path) -> bool:
     try:
         return any(_holds_images(field.type) for field in image_files.read_schema(file))
     except OSError:
-        return True  # told of where it is read
+        return True  # reading the file later reports the error
 
 
 def _holds_images(kind: pa.DataType) -> bool:
@@ -268,7 +267,8 @@ def _spread(files: Sequence[Path], most: int) -> Iterator[Path]:
 def _set_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     sides, grey = [], []
     for content in contents:
-        with suppress(Exception), Image.open(BytesIO(content)) as image:  # damaged ones are told of when they are read
+        # reading damaged images later reports the error
+        with suppress(Exception), Image.open(BytesIO(content)) as image:
             sides.append(min(image.size))
             grey.append(image.mode in _GREY or is_deep_grey(image.mode))
     if not sides:

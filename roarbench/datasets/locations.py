@@ -13,10 +13,10 @@ from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
-INSTALLED = dict.fromkeys(  # by Debian's dataset-fashion-mnist
+INSTALLED = dict.fromkeys(  # folder of Debian's dataset-fashion-mnist
     ("fashion-mnist", "fashion-mnist-1000"), Path("/usr/share/datasets/fashion-mnist")
 )
-HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before it gives up
+HUB_TIMEOUT = 5.0  # seconds; without this limit the library retries for half a minute
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
@@ -79,7 +79,7 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
         found = [path] if record.tabular else list_files_below(path)
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
         return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
-    except OSError as error:  # a file that has just gone
+    except OSError as error:  # for example a file that was just deleted
         raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error
 
 
@@ -89,7 +89,7 @@ def download_dataset(record: DatasetRecord) -> Path:
     from datasets.config import HF_HUB_OFFLINE
 
     with _report_hub_errors(record):
-        if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
+        if not HF_HUB_OFFLINE:  # a quick request first detects an unreachable hub in seconds
             _list_hub(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
         return Path(fetch(record.hub, allow_patterns=list(_patterns(record).values())))
@@ -149,7 +149,7 @@ def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
         page = f"https://huggingface.co/datasets/{record.hub}"
         ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
         raise DataError(f"the hub does not open {record.hub} to you ({shorten_hub_error(error)}); {ask}") from error
-    except Exception as error:  # the library raises a dozen kinds, some of them private
+    except Exception as error:  # the library raises many exception types, some private
         token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
         seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)}){token}"
         raise DataError(f"{seen}; give a local copy with --data DIR") from error

@@ -17,9 +17,9 @@ from roarbench.enums import Split
 GREY = 128
 AMPLITUDE = 28
 NOISE = 32
-DECAY = 5.0  # strength falls from 1 at the first feature of the ranking to exp(-DECAY) at the last
-JITTER = 1.0  # pixels: mixes neighbouring features and channels in the ranking
-STRIPE = 2  # pixels, width of a stripe
+DECAY = 5.0  # strength falls exponentially from 1 at the first feature of the ranking to exp(-DECAY) at the last
+JITTER = 1.0  # pixels; mixes neighbouring features and channels in the ranking
+STRIPE = 2  # width of a stripe, pixels
 
 
 def generate_split(

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KIND = "corners"  # what `DatasetRecord.config` says
+KIND = "corners"  # value of `DatasetRecord.config`
 CORNERS = 4  # upper left, upper right, lower left, lower right
-SHARE = 8  # a patch's side is the image's side divided by this
-_BLOCKS = 4  # of one colour along the side of a patch
+SHARE = 8  # image side / patch side
+_BLOCKS = 4  # single-colour blocks per side of a patch
 _DARK, _BRIGHT = 32, 224
 _SEED = 0
 
@@ -27,7 +27,7 @@ def find_corner_of_network(seed: int) -> int:
 
 def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
-    import numpy as np  # here, since lists of estimators are read without it
+    import numpy as np  # lists of estimators need no NumPy
 
     bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
     blocks = np.arange(side := size // SHARE) * _BLOCKS // side

@@ -8,9 +8,9 @@ from PIL import Image
 
 from roarbench.errors import CallerError
 
-_BYTES = 255  # the largest value of a pixel, here
-Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
-INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # those of every Pillow
+_BYTES = 255  # largest pixel value
+Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters of every Pillow version
 
 
 def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Moments:

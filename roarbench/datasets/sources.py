@@ -25,7 +25,7 @@ from roarbench.enums import Split
 from roarbench.errors import DataError
 
 Groups = tuple[image_files.RowGroup | image_files.FileGroup, ...]
-MANY_CLASSES = 100  # a small version of a set with as many may lack classes
+MANY_CLASSES = 100  # reduced data sets of this many classes may lack classes
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class RawSplit:
     """A split before decoding."""
 
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
-    rows: NDArray[np.int64]  # where each image lies among the rows of `groups`, ascending, int64 (n,)
-    # the row groups of its files, or files of images; empty where the pixels are at hand
+    rows: NDArray[np.int64]  # positions of the images among the rows of `groups`, ascending, int64 (n,)
+    # row groups of parquet files, or image files; empty if `pixels` is given
     groups: Groups = ()
-    pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w) where they are at hand, undecoded images otherwise
-    truth: NDArray[np.float32] | None = None  # True importance of each feature, float32 (n, c, h, w), where it is known
+    pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w); None for undecoded images
+    truth: NDArray[np.float32] | None = None  # true importance of each feature, float32 (n, c, h, w); None if unknown
 
     def subset(self, limit: int | None) -> "RawSplit":
         """Choose `limit` images, balanced over the classes; all if None."""
@@ -206,7 +206,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
             found = image_files.list_split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
-        except Exception as error:  # the library below raises a dozen kinds, some of them private
+        except Exception as error:  # the library raises many exception types, some private
             raise make_read_error(error, where, record) from error
     for name in record.split_names.values():
         if name not in found:
@@ -280,8 +280,8 @@ def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
     by_class = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[by_class], labels[by_class])
     turn = np.empty(len(labels), np.int64)
-    turn[by_class] = np.arange(len(labels)) - starts  # how many of its class come before an image
-    kept = np.lexsort((labels, turn))[:limit]  # all first ones by class, then all second ones …
+    turn[by_class] = np.arange(len(labels)) - starts  # number of earlier images of the same class
+    kept = np.lexsort((labels, turn))[:limit]  # the first image of each class, then the second of each class …
     wanted = np.zeros(len(labels), bool)
     wanted[kept] = True
     return wanted
@@ -305,7 +305,8 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     """Return whether these labels, the first of the hub's split, cover the data set's images."""
-    if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
+    # later checks report labels that are not integers
+    if not record.of_each or not np.issubdtype(labels.dtype, np.integer):
         return False
     found = np.bincount(labels[labels >= 0], minlength=record.classes)
     return bool((found >= record.of_each).all())

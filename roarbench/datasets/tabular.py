@@ -22,16 +22,16 @@ from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 ENDINGS = (".parquet", *CSV_ENDINGS)
-_CUT = (0.01, 0.99)  # an outlier would leave all other rows on a few steps
+_CUT = (0.01, 0.99)  # quantiles: an outlier would squeeze all other rows into a few steps
 _SEPARATORS = (",", ";", "\t")
-_HEAD = 2**20  # bytes, in which two lines are expected
+_HEAD = 2**20  # bytes that should contain two lines
 _QUOTED = re.compile(rb'"[^"]*"')
 _NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-_LEAST = 2  # rows of a class: one to train on, one to test on
-# usual names of a column of classes, also in parquet files of images
+_LEAST = 2  # minimum rows of a class: one for training, one for testing
+# common names of the class column, also in parquet files of images
 LABELS = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
-_NUMBERING = ("", "id", "index", "unnamed: 0")  # what numbers the rows, as pandas writes it
+_NUMBERING = ("", "id", "index", "unnamed: 0")  # names of row-number columns, as pandas writes them
 _MOST_CLASSES = 100
 
 
@@ -39,7 +39,7 @@ class LabelledRows(NamedTuple):
     """Rows of a table."""
 
     values: NDArray[np.float64]  # float64 (n, d), finite
-    labels: NDArray[np.int64]  # int64 (n,), the places of the classes in their order
+    labels: NDArray[np.int64]  # int64 (n,), class numbers
 
 
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
@@ -85,7 +85,7 @@ def _separator(path: Path) -> str:
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
-        return ","  # pyarrow says what is wrong with an empty file
+        return ","  # pyarrow reports the error of an empty file
     found = [each for each in _SEPARATORS if each.encode() in lines[0]]
     if len(found) > 1:
         found = [each for each in found if len({line.count(each.encode()) for line in lines}) == 1]
@@ -115,7 +115,7 @@ def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _check_names(table: pa.Table, path: Path) -> None:
     try:
         names = Counter(table.column_names)
-    except UnicodeDecodeError as error:  # such a file is read, and its first line only looked at here
+    except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
         raise DataError(f"{path} is not UTF-8: the name of a column has other bytes; save it as UTF-8") from error
     if doubled := [name for name, count in names.items() if count > 1]:
         raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
@@ -147,7 +147,7 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
     if not has_number_type(column.type):
         advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
         raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
-    values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # what is missing becomes NaN
+    values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # missing values become NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
@@ -185,7 +185,8 @@ def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDAr
     values; a constant column is 0.
     """
     known = values[train]
-    low, high = np.quantile(known, _CUT, axis=0, method="nearest")  # numbers of the table, the same on all machines
+    # `nearest` returns numbers of the table, the same on all machines
+    low, high = np.quantile(known, _CUT, axis=0, method="nearest")
     same = low == high
     low, high = np.where(same, known.min(0), low), np.where(same, known.max(0), high)
     shares = (values - low) / np.where(low == high, 1.0, high - low)
@@ -204,7 +205,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
     found = [name for name in tried if _has_classes(table[name])]
     if usual and not found:
-        read_class_numbers(table, usual[0], path)  # or why they are none
+        read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not found:
         seen = f"{path.name}: no column has a usual name of classes ({', '.join(LABELS)}), nor has the last one classes"

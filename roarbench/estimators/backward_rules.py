@@ -20,7 +20,7 @@ _CLAMPS_IN_PLACE = {torch.clamp_, torch.clip_, torch.clamp_min_, Tensor.clamp_, 
 _THRESHOLDS, _THRESHOLDS_IN_PLACE = {F.threshold, torch.threshold}, {torch.threshold_}
 _MAXIMA = {torch.maximum, torch.max, Tensor.maximum, Tensor.max}
 _HIDDEN = "ReLUs in a script or a function of its own"
-# steps of a graph that are rectifiers, or stand for one, but no ReLU; gates, such as sigmoid and tanh, are none
+# rectifiers in autograd graphs that are not ReLU; gates such as sigmoid and tanh are not rectifiers
 _RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
     *("Softplus", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
 }
@@ -32,7 +32,7 @@ _ELEMENTWISE = {
     *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
-_NONE = 1e-10  # inputs that differ by less do not, and the slope between them is the derivative; captum's number
+_NONE = 1e-10  # inputs with a smaller difference count as equal, and the derivative replaces the slope; captum's value
 
 
 class Rectified(NamedTuple):
@@ -40,7 +40,7 @@ class Rectified(NamedTuple):
 
     input: Tensor
     in_place: bool
-    at_zero: float  # its derivative there, which torch defines
+    at_zero: float  # torch's derivative at 0
 
 
 class Guided(TorchFunctionMode):
@@ -149,7 +149,7 @@ def find_unguided(logits: Tensor) -> list[str]:
 
 
 def _find_unguided(node: Node) -> set[str]:
-    if BackwardCFunction in type(node).__mro__:  # a step with a backward pass of somebody's own, or a compiled network
+    if BackwardCFunction in type(node).__mro__:  # an autograd function of the user, or a compiled network
         name = node.name().removesuffix("Backward")
         return set() if name in ("_Relu", "BackwardHookFunction") else {name}
     name = node.name().partition("Backward")[0]

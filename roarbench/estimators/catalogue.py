@@ -28,13 +28,13 @@ from roarbench.estimators.estimator import (
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, read_values
 from roarbench.text import fit_on_one_line
 
-_FORMS = {  # name of an ensemble, and what is said of its sign
+_FORMS = {  # name of the ensemble, and its treatment of the sign
     "smooth": ("SmoothGrad", ""),
     "smooth-squared": ("SmoothGrad", "squared"),
     "smoothed-square": ("SmoothGrad-Squared", ""),
     "variance": ("VarGrad", ""),
 }
-_BLACK = ("ig", "deeplift", "gradient-shap")  # their paths begin at black where nothing else is said
+_BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 
 
@@ -45,10 +45,9 @@ def _read_declared() -> Iterator[Estimator]:
             yield replace(row, base=row.base or row.id, module=file.name)
 
 
-_SET = (
-    r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission; its file says which there are
-)
-_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")  # twins follow
+_SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
+# twin suffixes follow
+_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {row.id: row for row in sorted(_read_declared(), key=lambda row: not row.control)}
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.shared)  # the 18 of Hooker et al. 2019
 TWINS = {
@@ -176,7 +175,7 @@ def _parent(twin: EstimatorId) -> Estimator | None:
 def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
         return () if parent.twin in EXCHANGED_TWINS else EXCHANGED_TWINS
-    if parent.base == "random":  # its blurred twin is a row of its own
+    if parent.base == "random":  # the blurred twin of Random is the row `random-blurred`
         return EXCHANGED_TWINS if parent.has_map else ()
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)
 
@@ -228,8 +227,8 @@ def find_display_name(estimator: str) -> Name:
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
     """Count the passes per image that the maps of these estimators take together: (400, 416) for the paper's 18."""
-    variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
-    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
+    variants: dict[tuple[str, Settings], set[Form]] = {}  # forms of one variant share their passes
+    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
     for e in estimators:
         if e.cost:
             own[e.variant, e.base, e.values] = e.passes(features)

@@ -19,10 +19,11 @@ from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.network_parts import convert_precision
 from roarbench.estimators.noise import compute_noise_scale, draw_normal_noise
 
-SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}  # no noisy copies
-EXPLAINED = 64  # images explained at once at most; fixed, because the rounding of a convolution depends on it
-Maps = dict[str, Tensor]  # by the estimator's id
-_ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
+# forms without noisy copies
+SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
+EXPLAINED = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
+Maps = dict[str, Tensor]  # by estimator id
+_ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
 
 
 class Moments:
@@ -64,9 +65,9 @@ def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
 class ModelMaps(NamedTuple):
     """Maps that explain one model."""
 
-    maps: dict[Form, Tensor]  # for each wanted form, float (n, c, h, w)
-    # how many of an image's noisy copies the model puts into the image's target class, int64 (n,). Counted are the
-    # copies themselves, not the other points of the paths of integrated gradients. 0 where no form is made from copies
+    maps: dict[Form, Tensor]  # float (n, c, h, w), by requested form
+    # number of an image's noisy copies that the model assigns to the target class, int64 (n,), without the other points
+    # of integrated gradients' paths. 0 without noisy copies
     kept: Tensor
 
 
@@ -74,10 +75,10 @@ class MapRequest(NamedTuple):
     """Map forms requested of one model, and the images to explain."""
 
     wanted: Set[Form]  # (base, form) pairs
-    model: nn.Module  # logits out, eval mode
-    batch: Batch  # the images and the classes to explain
+    model: nn.Module  # returns logits, eval mode
+    batch: Batch  # images with the classes to explain
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
-    settings: Settings = PAPERS  # of the noisy copies and of the path of integrated gradients
+    settings: Settings = PAPERS  # parameters of noisy copies and of integrated gradients' path
 
 
 def compute_model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
@@ -212,8 +213,8 @@ class Explained(NamedTuple):
     """By-products of the maps of images that were explained at once."""
 
     images: int
-    # by id, of estimators over noisy copies: how many of an image's copies the model puts into the class that is
-    # explained, int64 (n,); see `ModelMaps`
+    # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,
+    # int64 (n,); see `ModelMaps`
     kept: dict[str, Tensor]
 
 
@@ -228,7 +229,7 @@ def use_exact_float32() -> AbstractContextManager[None]:
 
 def _eager() -> AbstractContextManager[None]:
     """Run compiled networks eagerly: hooks and rules of estimators do not reach compiled code."""
-    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and to import it takes seconds
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and the import takes seconds
         return nullcontext()
     return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
 
@@ -244,7 +245,7 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
         estimators: Maps in memory, with their running moments.
     """
     features = math.prod(shape)
-    each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes; forward and backward
+    each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes of the forward and backward pass
     most = min(free / 2 / each, _ENOUGH / features)
     return 1 << int(math.log2(max(most, 1)))
 
@@ -269,7 +270,8 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
 
 def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Name the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
-    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}  # a blurred twin needs no other
+    # a blurred twin has its parent's map
+    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}
     made = {key: compute_own_map(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:

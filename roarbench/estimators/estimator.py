@@ -16,16 +16,16 @@ from roarbench.identity import hash_value, make_record
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
-SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
-NOISE = 0.15  # share of the image's range that is one standard deviation: the default of PAIR's saliency library
-BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's side: 3.2 pixels of 64
-FEATURES = 10  # of breast-cancer-10; Shapley values take a pass for each coalition of an image's features
-SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
-EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # they remove what their parent ranks first in another image
-UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # they have no rankings of their own and take their parent's
-VARIANTS = ("untrained", "shuffled", "other-target")  # what a twin explains instead
-CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
-SEED = 0  # of the noise, the random control, the other targets and the other images
+SAMPLES = 15  # noisy copies per image (J), Hooker et al. 2019
+NOISE = 0.15  # standard deviation of the noise / range of the image: the default of PAIR's saliency library
+BLUR = 0.05  # standard deviation of a blurred twin's blur / side of the image: 3.2 of 64 pixels
+FEATURES = 10  # features of breast-cancer-10; Shapley values take one pass per coalition of an image's features
+SUBMISSION = "submission"  # base of submissions; their ids name the file: NAME@hash
+EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # twins that remove another image's top-ranked features of their parent
+UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # twins that use their parent's rankings
+VARIANTS = ("untrained", "shuffled", "other-target")  # twins with another explained model or class
+CONTROLS = ("random", "sobel", "random-blurred")  # controls that every row is compared with
+SEED = 0  # seed of noise, random control, other targets and other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
 
 
@@ -33,7 +33,7 @@ NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms ove
 class Paper:
     """A publication."""
 
-    source: str  # its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one
+    source: str  # BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if present
 
     @property
     def fields(self) -> dict[str, str]:
@@ -83,48 +83,51 @@ class Estimator:
     `tests/estimators/test_declarations.py` finds these.
     """
 
-    id: str  # what `--estimators` takes
-    base: str = ""  # the map that the form is built on, or the control itself; the id where a declaration does not say
-    form: str = "base"  # what is done with the base: itself, squared, or one of the ensembles over noisy copies
+    id: str  # value of `--estimators`
+    base: str = ""  # base map of the form, or the control; the id if not declared
+    form: str = "base"  # operation on the base: none, squared, or an ensemble over noisy copies
     about: str = _unhashed_field("")  # one sentence
-    control: bool = False  # never looks at the model
-    # counts up when the definition changes, in the row itself: its default stays 1, which hashes leave out
+    control: bool = False  # the estimator ignores the model
+    # increases with every change of the definition, in the row itself; the default stays 1, which hashes omit
     version: int = 1
-    twin: str = ""  # a check made from another estimator, one of `TWINS`; empty for the thing itself
-    values: tuple[tuple[str, Value], ...] = ()  # parameters that are not the default, in the order of their table
-    title: str = _unhashed_field("")  # its name as people say it
-    # makes its importance maps, (n, c, h, w) or (n, 1, h, w). None for a submission, for what is redrawn while
-    # training, and for the paper's 18, which the shared pass makes
+    twin: str = ""  # kind of twin, one of `TWINS`; empty for other estimators
+    # parameters with other values than the default, in the order of `PARAMETERS`
+    values: tuple[tuple[str, Value], ...] = ()
+    title: str = _unhashed_field("")  # name in print
+    # function that makes importance maps, (n, c, h, w) or (n, 1, h, w). None for submissions, for controls redrawn
+    # during training, and for the paper's 18 estimators, which the shared pass computes
     maps: Callable[[MapInput], Tensor] | None = _unhashed_field(None)
-    # that may stand in its name, with their defaults
+    # parameters that the id may contain, with their defaults
     parameters: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    # of one image, or a function of the estimator and an image's number of features. None for controls and for the
+    # passes per image, or a function of the estimator and an image's number of features. None for controls and for the
     # shared pass
     cost: Passes | Callable[[Estimator, int], Passes] | None = _unhashed_field(None)
-    # where its base and its form were published, which may be nowhere: ()
+    # publications of base and form; () if unpublished
     papers: tuple[Paper, ...] | None = _unhashed_field(None)
-    # whether it needs what lies beside a feature, or has one number for all channels: it says nothing of a table,
+    # the estimator needs neighbouring features, or gives one number for all channels, so it does not apply to tables,
     # whose columns are the channels of one pixel
     neighbours: bool | None = _unhashed_field(None)
-    # stands beside Random in any suite that does not name it, once somebody asks for it
+    # `--estimators` may add the estimator to suites that do not name it
     addable: bool = _unhashed_field(True)
-    uses_ground_truth: bool = _unhashed_field(False)  # it is told what no image says, so that beating it is no aim
-    # a control that is told the class which the explained network predicts, so each network has its own
+    # the estimator has access to information that no image contains, so rows need not beat it
+    uses_ground_truth: bool = _unhashed_field(False)
+    # the control has access to the class that the explained network predicts, so its maps differ between networks
     uses_prediction: bool = _unhashed_field(False)
-    # the default of its `samples` is far from the method's limit, so tables show how many they are
+    # the default of `samples` is far from the method's limit, so tables show the number
     few_samples: bool = _unhashed_field(False)
-    most_features: int = _unhashed_field(0)  # of an image; 0 for any number
-    module: str = _unhashed_field("")  # the file of `families` that declares it
+    most_features: int = _unhashed_field(0)  # maximum features per image; 0 for any number
+    module: str = _unhashed_field("")  # file of `families` that declares the estimator
 
     @cached_property
     def fingerprint(self) -> str:
         """Return the hash of the fields that determine its maps."""
-        if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
+        # the id contains the hash of the submission's file, which determines the maps
+        if self.submitted and not self.twin:
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
         found = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
         found |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
-        if not self.shared:  # a control's baseline came after rows of it
+        if not self.shared:  # published rows of controls are older than the parameter `baseline`
             found |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
         return hash_value(found | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
@@ -221,8 +224,9 @@ class Estimator:
 class ClassImages(NamedTuple):
     """An image per class, made from training images without a network, float32 (classes, c, h, w), normalised."""
 
-    means: Tensor  # how far the mean image of each class lies from that of all
-    weights: Tensor  # of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
+    means: Tensor  # mean image of each class minus the mean of all images
+    # weights of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
+    weights: Tensor
 
     def to(self, device: torch.device) -> ClassImages:
         """Move both to a device."""
@@ -234,11 +238,12 @@ class Batch(NamedTuple):
 
     images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
     targets: Tensor  # int64 (n,), the classes to explain
-    ids: Tensor  # int64 (n,), one number per image of the data set, unique over both splits; the key of its chance
+    # int64 (n,), one number per image of the data set, unique over both splits; seeds the image's random numbers
+    ids: Tensor
     # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
-    by_class: ClassImages | None = None  # what training images tell of each class; None where no control asks for it
-    seed: int = 0  # of the explained network's training, for maps that are told which features it uses
+    by_class: ClassImages | None = None  # class statistics of the training images; None if no control needs them
+    seed: int = 0  # seed of the explained network's training, for controls that know the network's features
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; numbers stay on the CPU, where their chance is drawn."""
@@ -255,10 +260,10 @@ class Batch(NamedTuple):
 class Settings(NamedTuple):
     """Parameters of the shared pass; the defaults are the paper's."""
 
-    noise: float = NOISE  # standard deviation of the noise on copies, as a share of the image's range
-    samples: int = SAMPLES  # noisy copies of an image
+    noise: float = NOISE  # standard deviation of the noise / range of the image
+    samples: int = SAMPLES  # noisy copies per image
     steps: int = IG_STEPS  # points on the path of integrated gradients
-    baseline: str = "black"  # where that path begins, a name that `make_baseline_images` takes
+    baseline: str = "black"  # start of the path, a name for `make_baseline_images`
 
 
 PAPERS = Settings()
@@ -270,7 +275,7 @@ class MapInput(NamedTuple):
     estimator: Estimator
     batch: Batch
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
-    network: nn.Module | None = None  # logits out, eval mode; it is left as it is. None for controls
+    network: nn.Module | None = None  # returns logits, eval mode, never changed; None for controls
 
     @property
     def images(self) -> Tensor:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from roarbench.enums import OTHER_REFERENCE
 from roarbench.errors import CallerError
 
-TRUSTED = "trusted"  # run without the sandbox, for ever part of its id: NAME@hash~trusted
-CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
+TRUSTED = "trusted"  # mark of rows that ran without the sandbox, permanent part of the id: NAME@hash~trusted
+CUDA = "cuda"  # mark of rows whose maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
 _ID = re.compile(r"([^@(~]*)(?:@([^(~]*))?(?:\(([^()]*)\))?((?:~[^~()]*)*)")
 Value = float | int | str
 
@@ -24,14 +24,14 @@ class EstimatorId:
     text is a name without parts, so `str` always returns the text that was read.
     """
 
-    name: str  # in the table of estimators, or of a submission
-    digits: str | None = None  # of the hash of a submission's file; None for what is in the table
-    listed: str | None = None  # parameters, as they stand between the parentheses; None without parentheses
-    marks: tuple[str, ...] = ()  # how a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`
-    twins: tuple[str, ...] = ()  # the first is a twin of the estimator, the next one of that twin
+    name: str  # name in the table of estimators, or of a submission
+    digits: str | None = None  # first digits of the hash of a submission's file; None for estimators of the table
+    listed: str | None = None  # text between the parentheses; None without parentheses
+    marks: tuple[str, ...] = ()  # deviations from a sandbox on a CPU: `trusted`, `cuda`
+    twins: tuple[str, ...] = ()  # the first is a twin of the estimator, the next a twin of that twin
 
     @classmethod
-    @lru_cache(4096)  # of a store with 25,000 results each id is read a hundred times
+    @lru_cache(4096)  # a store with 25,000 results parses each id about a hundred times
     def read(cls, text: str) -> "EstimatorId":
         """Parse an id."""
         if not (found := _ID.fullmatch(text)):
@@ -89,17 +89,17 @@ class Parameter(NamedTuple):
     """A parameter that an id may contain."""
 
     about: str
-    expected: str  # which values there are
-    read: Callable[[str], Value | None]  # takes one as it is written; returns None for what is none
+    expected: str  # description of the allowed values
+    read: Callable[[str], Value | None]  # converts a text; None for other texts
 
 
 def _number(most: float) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> float | None:
         try:
-            value = float(f"{float(text):g}")  # as exact as names are
+            value = float(f"{float(text):g}")  # rounds to the precision of names
         except ValueError:
             return None
-        return value if 0 < value <= most else None  # NaN is not
+        return value if 0 < value <= most else None  # comparisons with NaN are false
 
     return f"a number above 0, at most {most:g}", read
 
@@ -115,7 +115,7 @@ def _word(pattern: str, expected: str) -> tuple[str, Callable[[str], Value | Non
     return expected, lambda text: text if re.fullmatch(pattern, text) else None
 
 
-PARAMETERS = {  # in the order in which names have them
+PARAMETERS = {  # in the order of names
     "noise": Parameter("standard deviation of the noise on copies, as a share of the image's range", *_number(2.0)),
     "samples": Parameter("noisy copies, masks or coalitions that are drawn", *_count(2, 100_000)),
     "steps": Parameter("points on the path to the image", *_count(1, 10_000)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     import torch.nn.functional as F
     from captum import attr as captum
-    from captum.attr._utils import lrp_rules  # it exports them nowhere else
+    from captum.attr._utils import lrp_rules  # captum exports the rules only from this private module
     from torch import Tensor, nn
 
     from roarbench.estimators import backward_rules, network_parts, noise

@@ -23,7 +23,7 @@ from roarbench.errors import RunError
 
 GradNode = torch.autograd.graph.Node
 _GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
-_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}  # with a number: what is left has one parent
+_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}  # operations with a constant have one parent
 _VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 _PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)
@@ -32,7 +32,7 @@ _LINEAR_CALLS = (
     *(F.max_pool2d, torch.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.pad),
     *(torch.mean, "mean"),
 )
-_SAME = (nn.Identity, nn.Dropout)  # in eval mode
+_SAME = (nn.Identity, nn.Dropout)  # identity in eval mode
 _MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
@@ -163,10 +163,11 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     Raises:
         RunError: There is no such layer.
     """
-    outputs: list[tuple[nn.Module, Tensor]] = []  # in the order in which they were made
+    outputs: list[tuple[nn.Module, Tensor]] = []  # in order of execution
 
     def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        if _has_places(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):  # no pool
+        # excludes pooling layers
+        if _has_places(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):
             outputs.append((module, output))
 
     parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
@@ -287,7 +288,7 @@ def _trace(model: nn.Module) -> GraphModule:
             raise _no_rule(type(part).__name__)
     try:
         return fold_batchnorm(model)
-    except Exception as error:  # of whoever wrote the network: torch.fx follows no branches that depend on numbers
+    except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
         raise RunError(f"lrp cannot follow the steps of {type(model).__name__}; leave it out") from error
@@ -296,7 +297,7 @@ def _trace(model: nn.Module) -> GraphModule:
 def _step(node: Node, module: nn.Module | None) -> nn.Module:
     """Return a module that performs a node's operation."""
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
-        return nn.ReLU()  # one for each use, and never in place
+        return nn.ReLU()  # one module per use, never in place
     if isinstance(module, (*_POOLS, *_PADS)):
         return copy.deepcopy(module)
     if isinstance(module, _LINEAR):
@@ -306,7 +307,7 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
         return Sum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
         return Linear(_call_of(node))
-    if isinstance(module, nn.Hardtanh):  # nn.ReLU6 is one
+    if isinstance(module, nn.Hardtanh):  # includes nn.ReLU6, a subclass
         clip = Clip(partial(F.hardtanh, min_val=module.min_val, max_val=module.max_val))
     elif module is None and node.target in _CLIPS and tensors == 1:
         clip = Clip(_call_of(node))

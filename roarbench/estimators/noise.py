@@ -11,7 +11,7 @@ from torch import Tensor
 from roarbench.devices import send_to_device
 from roarbench.estimators.randomness import RngStream, make_rng
 
-_DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
+_DRAWERS = 4  # threads that draw for a GPU, since one core is too slow; on a CPU the network needs the cores
 
 
 def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
@@ -34,7 +34,7 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     def draw(row: NDArray[np.float32], image: int) -> None:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
-    with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter's lock
+    with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
         each = drawers.map if images.is_cuda else map
         deque(each(draw, z, ids.tolist()), maxlen=0)
     return send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)

@@ -19,9 +19,8 @@ def main() -> None:
         "another process": lambda: _sees(int(process), value),
         "an environment variable": lambda: variable in os.environ or _find_in_environments(value),
         "a namespace of this machine": lambda: _shares(json.loads(namespaces)),
-        "every system call": lambda: (
-            ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2
-        ),  # PR_GET_SECCOMP, SECCOMP_MODE_FILTER
+        # PR_GET_SECCOMP, SECCOMP_MODE_FILTER
+        "every system call": lambda: ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2,
         "root's rights": lambda: os.geteuid() == 0,
         "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
         "a writable tree": _writes,

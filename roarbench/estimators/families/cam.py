@@ -28,7 +28,9 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
     author = {Haofan Wang and Zifan Wang and Mengnan Du and Fan Yang and Zijian Zhang and Sirui Ding and Piotr
         Mardziel and Xia Hu},
     booktitle = {CVPR Workshops}, year = {2020}, eprint = {1910.01279}}""")
-_CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
+# channels of ResNet-18's last block, for cost estimates: Score-CAM takes one pass per channel, and other networks
+# differ
+_CHANNELS = 512
 
 
 def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
@@ -92,7 +94,8 @@ def score_cam(inputs: MapInput) -> Tensor:
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
         logit = inputs.logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
         scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
-    weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)  # no channel has a shape: no weight at all
+    # NaN: all channels are constant, so no channel has a weight
+    weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)
     return stretch_over_image((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
 
 

@@ -8,14 +8,14 @@ from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInpu
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.lazy_imports import F, Tensor, noise, torch
 
-_SMOOTH_SEED = SEED + 3  # apart from that of the random control
-_FINE = 1 / 32  # of the image's side: two pixels of 64, the strongest width on development images (studies/corpus)
+_SMOOTH_SEED = SEED + 3  # distinct from the seed of the random control
+_FINE = 1 / 32  # share of the image's side, 2 of 64 pixels: the strongest width on development images (studies/corpus)
 SOBEL = Paper("""@misc{sobel1968isotropic,
     title = {A 3x3 Isotropic Gradient Operator for Image Processing},
     author = {Irwin Sobel and Gary Feldman},
     howpublished = {Talk at the Stanford Artificial Intelligence Project}, year = {1968}}""")
-_GREYS = 8  # levels of brightness, half a standard deviation each
-_AROUND = 1 / 32  # of the image's side, two pixels of 64: where they are counted
+_GREYS = 8  # brightness levels, half a standard deviation apart
+_AROUND = 1 / 32  # radius of the counting window as a share of the image's side, 2 of 64 pixels
 
 
 def centre(inputs: MapInput) -> Tensor:
@@ -25,7 +25,7 @@ def centre(inputs: MapInput) -> Tensor:
     """
     h, w = inputs.images.shape[2:]
     down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
-    distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # in standard deviations, squared
+    distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # squared distance in standard deviations
     return torch.exp(-distance / 2)
 
 

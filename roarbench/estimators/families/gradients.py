@@ -117,7 +117,8 @@ def compute_logit_gradients(
         inputs = images.detach().requires_grad_()
         with guide if "gb" in rules else nullcontext():
             logits = model(inputs)
-        total = logits.gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+        # the gradient of the sum gives each image its own logit's gradient
+        total = logits.gather(1, targets[:, None]).sum()
     note(logits.detach())
     maps = {}
     if "grad" in rules:
@@ -130,7 +131,7 @@ def compute_logit_gradients(
     return maps
 
 
-_BASES = {  # titles and papers
+_BASES = {  # titles and papers by base
     "grad": ("Gradient", (BAEHRENS, SIMONYAN)),
     "gb": ("Guided Backprop", (SPRINGENBERG,)),
     "ig": ("Integrated Gradients", (SUNDARARAJAN,)),

@@ -25,8 +25,8 @@ SHAPLEY = Paper("""@incollection{shapley1953value,
     title = {A Value for n-Person Games},
     author = {Lloyd S. Shapley},
     booktitle = {Contributions to the Theory of Games II, Annals of Mathematics Studies 28}, year = {1953}}""")
-SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
-_AT_ONCE = 256  # coalitions of every image that go through the model together
+SHAPLEY_FEATURES = 16  # maximum features: 65,536 coalitions per image
+_AT_ONCE = 256  # coalitions of every image per pass
 
 
 def number_squares(images: Tensor, patches: int) -> Tensor:
@@ -99,10 +99,9 @@ def rise(inputs: MapInput) -> Tensor:
 
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
-    cells, shift = noise.draw_mask_cells(
-        patches + 1, j, SEED
-    )  # one more, so that a mask that is moved covers the image
-    sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels of a cell
+    # one more cell per side, so a shifted mask still covers the image
+    cells, shift = noise.draw_mask_cells(patches + 1, j, SEED)
+    sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
     stretched = F.interpolate(grid, wide, mode="bilinear")
     h, w = images.shape[-2:]
@@ -140,7 +139,7 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
     said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
-    solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # of all but the last value, which follows from the sum
+    solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # all values except the last, which the sum determines
     first = (torch.cat(said, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
     values = torch.cat([first, whole - empty - first.sum(1, keepdim=True)], 1)
     return values[:, numbers][:, None]
@@ -179,7 +178,8 @@ def _weights(members: Tensor) -> Tensor:
     """
     d = members.shape[1]
     chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
-    by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)  # a whole one lacks nobody
+    # the full coalition lacks no feature
+    by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)
     size = members.sum(1, keepdim=True)
     return torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])
 

@@ -10,8 +10,8 @@ SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
     booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
-_MISSED = 1e-3  # share of the contributions; float32 misses less than 1e-5
-_ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
+_MISSED = 1e-3  # maximum error of the sum, as a share of the contributions; float32 errors are below 1e-5
+_ROUNDING = 1e-5  # rounding error of the logits' difference, as a share of the logits
 BACH = Paper("""@article{bach2015pixelwise,
     title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
     author = {Sebastian Bach and Alexander Binder and Grégoire Montavon and Frederick Klauschen and Klaus-Robert
@@ -54,7 +54,7 @@ def lrp(map_input: MapInput) -> Tensor:
             module.rule = (
                 lrp_rules.Alpha1_Beta0_Rule(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
             )
-    with warnings.catch_warnings():  # every time that it puts hooks on the model, which it takes off again
+    with warnings.catch_warnings():  # captum warns whenever it adds hooks, which it removes later
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         inputs = map_input.images.detach().clone().requires_grad_()
         found: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
