@@ -165,13 +165,21 @@ def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteRe
 
 
 def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
-    """Let workers compile networks if that was asked for, or if `doctor --suite` found on a GPU that it pays."""
+    """Let workers compile networks if that was asked for, or if `doctor --suite` found on a GPU that it pays.
+
+    Neither keeps a recipe with `compile = true` from compiling. A line says so where no GPU is there to compile for.
+    """
     from roarbench.devices import COMPILING, list_gpus
+    from roarbench.plan.recipes import find_recipe
     from roarbench.store.training_modes import explain_compiling
 
-    if not place.compile and list_gpus() and (why := explain_compiling(workspace, part)):
+    gpus = list_gpus()
+    if not place.compile and gpus and (why := explain_compiling(workspace, part)):
         console.print(why, soft_wrap=True)
         place = replace(place, compile=True)
+    wanted = place.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
+    if wanted and not gpus and place.engine == "local":
+        console.print("trains uncompiled: networks are compiled on a GPU alone, and this machine has none")
     if place.compile:
         os.environ[COMPILING] = "default"  # workers inherit it
 

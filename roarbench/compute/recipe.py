@@ -64,6 +64,9 @@ class Recipe:
     # recipes of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
+    # whether trainings on a GPU compile the network; compiled code rounds differently, so the recipe is another one.
+    # `run --compile` also compiles where this is False
+    compile: bool = False
 
     @property
     def area(self) -> float:

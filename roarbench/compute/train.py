@@ -129,7 +129,7 @@ class Training:
         self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = compile_network(model) if self._gpu and is_compilation_on() else model
+        self._forward = compile_network(model) if self._gpu and (recipe.compile or is_compilation_on()) else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)

@@ -260,7 +260,7 @@ def describe_training_modes(speeds: Speeds) -> str:
 def _measure(suite: SuiteSpec, mode: str) -> float | str:
     with _compiling(mode):
         try:
-            rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,)))
+            rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
         except Exception as error:  # a compiler may raise anything, and the error is the measured result
             return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
     return (mode and explain_no_compilation()) or rate

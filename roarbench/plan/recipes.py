@@ -109,6 +109,8 @@ class RecipeSetting(NamedTuple):
 
 def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
     def read(value: Any) -> float:
+        if isinstance(value, bool):
+            raise ValueError
         number = kind(value)
         if not least <= number <= most or number != float(value):  # comparisons with NaN are false
             raise ValueError
@@ -119,6 +121,12 @@ def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeS
 
 def _one_of(kind: type[StrEnum]) -> RecipeSetting:
     return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
+
+
+def _flag(value: Any) -> bool:
+    if str(value) not in ("True", "true", "False", "false"):  # TOML's boolean, or the word in a title
+        raise ValueError
+    return str(value) in ("True", "true")
 
 
 def _start(value: Any) -> object:
@@ -142,6 +150,7 @@ SETTINGS = {  # in the order of titles
     "micro_batch": _within(int, 0, 65_536),
     "optimiser": _one_of(Optimiser),
     "start": RecipeSetting("torchvision:NAME/WEIGHTS", _start),  # published weights at the start of training
+    "compile": RecipeSetting("true or false", _flag),
 }
 
 
@@ -193,7 +202,7 @@ def _read(key: str, value: object) -> object:
 
 def _value(key: str, value: object) -> object:
     try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if not isinstance(value, str | int | float):
             raise ValueError
         return SETTINGS[key].read(value)
     except (ValueError, OverflowError):
@@ -203,4 +212,6 @@ def _value(key: str, value: object) -> object:
 def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return "+".join(map(_format_value, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)

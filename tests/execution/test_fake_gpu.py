@@ -69,14 +69,21 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert long.sent - short.sent == {Augmentation.NONE: 2 * 2, Augmentation.CROP_FLIP: 3 * (2 + 2) + 3 * (3 + 2)}[kind]
 
 
-@pytest.mark.parametrize("compiling", [False, True])
-def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeypatch):
-    models = []
+@pytest.mark.parametrize("by_recipe", [False, True])
+@pytest.mark.parametrize("by_option", [False, True])
+def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_gpu_alone(
+    by_option, by_recipe, monkeypatch
+):
+    models, recipe = [], replace(RECIPE, compile=by_recipe)
     monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
-    if compiling:
+    if by_option:
         monkeypatch.setenv(COMPILING, "default")
-    trained(RECIPE)
-    assert bool(models) is compiling
+    trained(recipe)
+    assert bool(models) is (by_option or by_recipe)
+    models.clear()
+    pictures, labels = trainings.pictures(N, 16)
+    fit(network(), pictures, labels, NORM, recipe, seed=1)
+    assert not models
 
 
 def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():

@@ -1,6 +1,7 @@
 """Compiled or not: what `doctor --suite` measures on a GPU, what the store keeps of it, and what `run` makes of it."""
 
 import os
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -19,6 +20,7 @@ from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, explain
 from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")
+COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe="quick@2(compile=true)")
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def seconds(monkeypatch):
     found = {"": 1 / 3000, "default": 1 / 4000, "reduce-overhead": RuntimeError("graphs\nfail")}
 
     def timed(suite, recipe):
-        assert (suite, recipe.sides) == (QUICK, (1.0,))
+        assert (recipe.sides, recipe.compile) == ((1.0,), False)
         taken = found[os.environ.get(COMPILING, "")]
         if isinstance(taken, Exception):
             raise taken
@@ -97,6 +99,42 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     monkeypatch.setattr(devices, "list_gpus", lambda: ())
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert COMPILING not in os.environ
+
+
+def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeypatch):
+    """Doctor compares both ways also where the recipe compiles, and does not say that `run` trains uncompiled."""
+    seconds["default"] = 1 / 2000
+    monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
+    assert doctor.record_training_modes(QUICK, tmp_path).found.endswith("; run trains uncompiled")
+    said = doctor.record_training_modes(COMPILED_QUICK, tmp_path).found
+    assert said.startswith("uncompiled 3,000 images/s, compiled 2,000 images/s, ")
+    assert said.endswith("; run compiles, as the recipe says")
+
+
+@pytest.mark.parametrize(
+    ("suite", "option", "engine", "gpus", "told"),
+    [
+        (QUICK, False, "local", (), False),
+        (QUICK, True, "local", (), True),
+        (COMPILED_QUICK, False, "local", (), True),
+        (
+            replace(COMPILED_QUICK, recipe=QUICK.recipe),
+            False,
+            "local",
+            (),
+            True,
+        ),  # the explained networks' recipe compiles
+        (COMPILED_QUICK, False, "ray", (), False),  # other machines of the cluster may have GPUs
+        (COMPILED_QUICK, False, "local", ("0",), False),
+    ],
+)
+def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gpus, told, tmp_path, monkeypatch):
+    console = Console(file=StringIO(), width=200)
+    monkeypatch.setattr(devices, "list_gpus", lambda: gpus)
+    _choose_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
+    line = "trains uncompiled: networks are compiled on a GPU alone, and this machine has none\n"
+    assert console.file.getvalue() == line * told
 
 
 def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):

@@ -121,6 +121,15 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert drop_estimators(part, {}).blocks == suite.blocks
 
 
+def test_a_file_has_its_networks_compiled_by_another_recipe(path):
+    usual, compiled = read_suite(path), changed(path, "epochs = 1", "epochs = 1\ncompile = true")
+    assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
+    assert compiled.recipe_record.compile and not usual.recipe_record.compile
+    assert compiled.version != usual.version
+    assert read_suite_record(write_suite_record(compiled)).recipe == compiled.recipe
+    assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").called == usual.called
+
+
 def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
     usual = read_suite(path)
     shutil.copytree(tmp_path / "pictures", tmp_path / "elsewhere" / "photos")
@@ -282,6 +291,7 @@ WRONG = (
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
     ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
+    ("epochs = 1", "compile = 1", ", [recipe]: compile is 1, expected true or false"),
     ("seeds = 1", "seeds = 1\n[[block]]\n[[block]]\nseed = 2", ", [[block]] 2: no key 'seed'; did you mean 'seeds'?"),
     ("seeds = 1", "seeds = 1\n[block]\nseeds = 2", "expected a list of tables; write [[block]] on a line of its own"),
     ("seeds = 1", "version = 2", "has a version, which only suites of roarbench have; leave it out"),

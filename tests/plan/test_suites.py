@@ -8,13 +8,15 @@ from roarbench.compute.network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset
-from roarbench.enums import Unit
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
-from roarbench.plan.planned_runs import expand_points, list_keys
+from roarbench.identity import make_record
+from roarbench.plan.planned_runs import expand_points, list_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
+from roarbench.plan.runs import Cell, Run
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
@@ -37,7 +39,8 @@ def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
 def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
     assert suite.dataset in DATASETS and (suite.model in MODELS or suite.networks)
-    assert {suite.recipe, suite.reference_recipe} <= set(RECIPES)
+    for title in (suite.recipe, suite.reference_recipe):
+        assert find_recipe(title).title == title
     assert {block.fill for block in suite.blocks} == {"mean"}
     assert ("truth" in suite.estimators) == bool(
         suite.dataset_record.generated and suite.dataset != "planted-corners"
@@ -166,6 +169,22 @@ def test_other_numbers_stand_in_the_title_in_one_order():
     ):
         with pytest.raises(CallerError, match=said):
             find_recipe(title)
+
+
+def test_a_recipe_that_compiles_is_another_recipe_and_one_that_does_not_has_the_record_that_it_had():
+    plain, compiled = RECIPES["imagenet@1"], find_recipe("imagenet@1(compile=true)")
+    assert compiled == change_recipe(plain, {"compile": True}) != plain
+    assert compiled.title == "imagenet@1(compile=true)"
+    assert change_recipe(plain, {"compile": False}) == plain
+    assert "compile" not in make_record(plain) and make_record(compiled)["compile"] is True
+    cell = Cell("imagenet", "resnet50", "grad", Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.9)
+    run = Run(cell, 0, plain.title, data="da7a", estimator="e571", reference="4ef")
+    assert replace(run, recipe=compiled.title).key != run.key
+    assert replace(run, recipe=compiled.title).recipe_record.compile
+    assert make_tuning_recipe(compiled).compile and not make_tuning_recipe(plain).compile
+    for key in ("epochs", "batch"):
+        with pytest.raises(CallerError, match=f"{key} is True, expected a"):
+            change_recipe(plain, {key: True})
 
 
 def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
