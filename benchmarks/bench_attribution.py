@@ -26,7 +26,7 @@ from roarbench.estimators.noise import make_noisy_copies
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
-FORWARD_AND_BACK = 2  # operations of a pair, in forward passes
+FORWARD_AND_BACK = 2  # cost of a forward and backward pair in forward passes
 
 
 def main() -> None:

@@ -83,6 +83,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import bench_many  # workers import the jobs from here; the program that runs has no name for them
+    import bench_many  # workers unpickle jobs by module name, and the running program is `__main__`
 
     bench_many.main()

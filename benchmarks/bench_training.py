@@ -43,7 +43,7 @@ def limits() -> dict[str, float]:
     data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
     target = torch.empty_like(data)
     side = 8192 if GPU else 1024
-    generator = torch.Generator().manual_seed(0)  # of equal numbers a GPU makes faster work
+    generator = torch.Generator().manual_seed(0)  # random matrices, because a GPU multiplies equal numbers faster
     one, other = (torch.randn(side, side, generator=generator).to(DEVICE, torch.bfloat16) for _ in range(2))
     return {
         "copy, GB/s read and written": 2 * data.nbytes / seconds(lambda: target.copy_(data), 10) / 1e9,

@@ -38,8 +38,8 @@ from roarbench.text import format_markdown_table
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")
-_LOOK = 0.005  # seconds
-_CLASSES, _SIDE = ("one", "two"), 64  # of the JPEG files
+_LOOK = 0.005  # seconds between readings
+_CLASSES, _SIDE = ("one", "two"), 64  # classes and side of the JPEG files
 _RECIPE = "planted-brief@1(epochs=1)"
 
 

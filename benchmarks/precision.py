@@ -41,7 +41,7 @@ from roarbench.estimators.estimator import Batch
 from roarbench.estimators.network_parts import fold_batchnorm, split_stem
 from roarbench.plan.recipes import find_recipe
 
-_RECIPE = "imagenette64@1"  # shortened
+_RECIPE = "imagenette64@1"  # with fewer epochs, see `--epochs`
 
 
 def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) -> list[float]:

@@ -18,8 +18,9 @@ from roarbench.jobs import Job, JobOutcome
 from roarbench.local_workers import LocalEngine
 
 WORKERS = 2
-ANSWERS = (np.arange(10_000) % 2).astype(np.int8)  # its own value under +, as zeros would be of any sign
-pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules warn of what they leave open
+# `pos` returns equal values; an array of zeros would also pass for `neg`
+ANSWERS = (np.arange(10_000) % 2).astype(np.int8)
+pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules leave resources open
 
 
 def local(folder: Path) -> AbstractContextManager[Any]:
@@ -38,7 +39,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with request.param(tmp_path_factory.mktemp("store")) as made:
         while made.idle < WORKERS:
             made.wait(1.0)
-        do(made, WORKERS)  # each has imported torch
+        do(made, WORKERS)  # each worker has then imported torch
         yield made
 
 

@@ -48,7 +48,7 @@ def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytes
     read: list[int] = []
 
     def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
-        forget(pixels)  # pages that a map holds stay, so each round has its own
+        forget(pixels)  # mapped pages stay in memory, so each round opens its own map
         with pixels.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         images = np.frombuffer(mapped, np.uint8).reshape(COUNT, *SHAPE)

@@ -2,5 +2,5 @@
 
 import os
 
-# NumPy's BLAS has threads that wait for each other longer than they draw; it reads this when NumPy is first imported
+# NumPy's BLAS threads would wait for each other longer than drawing takes; NumPy reads this at import
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -12,8 +12,8 @@ class Choice(NamedTuple):
 
     row: Named
     gain: Estimate
-    roar: Answer | None  # what ROAR says of it; None where that was not run
-    certain: bool  # whether its interval lies above the gains of all cheaper rows
+    roar: Answer | None  # the row's answer under ROAR; None if ROAR was not run
+    certain: bool  # the row's interval is above the gains of all cheaper rows
 
 
 class Advice(NamedTuple):

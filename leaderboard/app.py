@@ -10,7 +10,7 @@ from leaderboard.page_cache import ASKED, Page, Shown, keep_page, recall_page, s
 from roarbench.errors import StoreError
 
 TEMPLATES = Path(__file__).parent / "templates"
-LOOK = 3.0  # seconds between two looks for new results
+LOOK = 3.0  # seconds between checks for new results
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def show_page() -> None:
 
 def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
     """Return the page of a query, or an explanation where the store lacks it."""
-    from leaderboard.links import PageNotFound, Site, make_address  # a page that was kept needs none of these
+    from leaderboard.links import PageNotFound, Site, make_address  # cached pages need none of these imports
     from leaderboard.render import list_addresses, render_message, render_page
     from leaderboard.views import find_live_store
 

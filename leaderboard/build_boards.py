@@ -57,7 +57,8 @@ def make_board_record(
             table, table.names, capitalize(protocol.gain) if table.judged else "Masks alone", board.images
         ),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
-        caption=f"{table.caption}. {write_remarks(table, signs=False)}",  # rows have doubts in words
+        # without signs, because rows have doubts in words
+        caption=f"{table.caption}. {write_remarks(table, signs=False)}",
         rows=rows,
         best=controls[0] if controls and table.judged and not protocol.by_networks else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),

@@ -31,7 +31,7 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import capitalize
 
-RANDOM_KINDS = {  # of rows under ROAR, beside Random alone
+RANDOM_KINDS = {  # classes of rows under ROAR, compared with Random alone
     BEATS: "better than Random",
     OPEN: "not told apart from Random",
     BELOW: "worse than Random",
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     gain: Estimate
     kind: str
     words: str
-    by_construction: bool = False  # whether the gain is exactly 0, as the words say
+    by_construction: bool = False  # the gain is exactly 0
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Question:
     """A column of the board: answers by estimator, without rows that were not run."""
 
     protocol: Protocol
-    gain: str  # what its gain is called within a sentence
+    gain: str  # name of the gain in a sentence
     asks: str
-    kinds: Mapping[str, str]  # words of what rows are coloured by
+    kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
 
     @property
@@ -85,7 +85,7 @@ class Named(NamedTuple):
     detail: str
     about: str
     control: bool
-    passes: int  # of one image, forward and back; 0 where that is not known
+    passes: int  # forward and backward passes per image; 0 if unknown
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pair
         title=results.title,
         headline=write_combined_headline(own, roar),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
-        caption=both.all_notes[2:],  # the first two say what the gains are, as the page does
+        caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(asked),
         rows=tuple(_named(results, name, features) for name in names),
     )

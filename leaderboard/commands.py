@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
 _PATIENCE = 10.0  # seconds
-_FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
+_FOLDER = Path(__file__).parent  # working folder of Streamlit, which reads .streamlit/ there
 
 
 def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
@@ -92,7 +92,7 @@ def _need(package: str) -> None:
 
 def _check_port(port: int) -> None:
     with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server: one that has just ended is no harm
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the server: a port in TIME_WAIT is free
         try:
             trial.bind(("127.0.0.1", port))
         except OSError as error:

@@ -12,11 +12,11 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_interval, format_signed
 
-_SIZE, _ROWS = (1200, 630), 7  # as Open Graph asks for
+_SIZE, _ROWS = (1200, 630), 7  # pixels of an Open Graph picture; maximum rows
 _INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
 _COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
-_LEFT, _RIGHT, _TOP, _STEP = 420, 1140, 300, 44  # of the figure, in pixels
-_LACKING = str.maketrans("×≈−–’", "x~--'")  # letters of the font
+_LEFT, _RIGHT, _TOP, _STEP = 420, 1140, 300, 44  # positions in pixels
+_LACKING = str.maketrans("×≈−–’", "x~--'")  # replacements for characters that the font lacks
 
 
 class Figure(NamedTuple):

@@ -35,7 +35,8 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     one = f"the one control, which {never or 'never sees the network'}"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
-    if not winners and (first := _describe_joined(joined, of)):  # who wins is said first
+    # without winners among the suite's rows, the sentence about added rows comes first
+    if not winners and (first := _describe_joined(joined, of)):
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(filter(None, (f"{count} {of}.", _describe_joined(joined, "every control"), _roar(asking, winners))))
 

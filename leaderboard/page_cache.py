@@ -13,10 +13,11 @@ from roarbench.identity import hash_value
 from roarbench.store.provenance import read_code_version
 from roarbench.store.results import ResultsStore
 
-ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script what to show, as JSON
-judged, seen = Event(), Event()  # set once this process has read all and judged a board; once a visitor saw a page
-_kept: dict[Path, str] = {}  # stamps of the pages that this process has kept
-Selection = tuple[str, str]  # boards of these images and of this reference, as `analysis.results_query.fits` takes them
+ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
+# set after this process has built a board from the whole store; set after a visitor's first page
+judged, seen = Event(), Event()
+_kept: dict[Path, str] = {}  # stamps of cached pages, by file
+Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.results_query.matches_query`
 ALL: Selection = ("", "")
 
 

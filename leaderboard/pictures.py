@@ -32,7 +32,7 @@ from roarbench.store.workspace import Workspace
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
-# Heat from black over red and yellow to white: four anchors, read off in grey as rising brightness
+# black over red and yellow to white: four anchors whose brightness rises, for printing in grey
 _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
 
 
@@ -40,18 +40,18 @@ _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]],
 class Pictures:
     """Test images, and sheets of small pictures of them: a column per image, a line per kind."""
 
-    # of the images among the test images, chosen by the `rule`; features are removed at this `level`
+    # numbers of the test images that `rule` has chosen; `level` is the removal fraction
     numbers: Sequence[int]
     rule: str
     level: float
-    # what the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks, such as that of
-    # another network's map, `sibling`
+    # lines of a row's sheet: `map`, `own`, and the protocol's other masks, such as the mask of another network's map,
+    # `sibling`
     kinds: Sequence[str]
-    side: int  # height and width of a picture in pixels
-    rows: Sequence[str]  # estimators that have a sheet
-    damaged: tuple[str, ...]  # those whose rankings are there and cannot be read
-    seconds: Mapping[str, float]  # processor seconds for the maps of 1,000 images, by estimator
-    # returns the sheet of a row as WebP, made once; of the empty name that of the images themselves
+    side: int  # pixels per side of a picture
+    rows: Sequence[str]  # estimators with a sheet
+    damaged: tuple[str, ...]  # estimators with unreadable rankings
+    seconds: Mapping[str, float]  # CPU seconds for the maps of 1,000 images, by estimator
+    # returns a row's sheet as WebP, cached; the empty name returns the images themselves
     sheet: Callable[[str], bytes]
 
 
@@ -93,7 +93,8 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     images = _images(results, workspace)
     protocol = find_pictured_protocol(results)
     unit = results.units(protocol)[0]
-    if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
+    # tables have no pictures, and the masked images here use the mean
+    if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":
         return None
     numbers, rule = choose_images(results, protocol, unit)
     ranked, damaged = _rankings(results, images, unit, workspace)
@@ -106,7 +107,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
-    @cache  # an open page is rendered again and again
+    @cache  # open pages are rendered repeatedly
     def sheet(name: str) -> bytes:
         lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds, siblings.get(name))
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
@@ -204,7 +205,7 @@ def _rankings(
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.placed:
         spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
-        both = replace(spec, splits=tuple(Split))  # a suite that trains with this row ranked training images, too
+        both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
         for each in filter(store.has, (spec, both)):
             try:
                 ranked.setdefault(name, store.open(each))

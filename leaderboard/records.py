@@ -13,7 +13,7 @@ from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import ControlComparison
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
-KINDS = {  # of rows, by what they are coloured, in words
+KINDS = {  # descriptions of the colour classes
     BEATS: "beats every control",
     OPEN: "not told apart from a control",
     BELOW: "below a control",
@@ -21,7 +21,7 @@ KINDS = {  # of rows, by what they are coloured, in words
     UNJUDGED: "no verdict: too few runs",
 }
 
-NETWORK_KINDS = {  # the same under own-network gain
+NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
     OPEN: str(OwnNetworkVerdict.OPEN),
     BELOW: str(OwnNetworkVerdict.OPPOSES),
@@ -40,24 +40,24 @@ def find_kind_beside_zero(test: OwnNetworkTest | None) -> str:
 class BoardRow:
     """A row of a board."""
 
-    id: str  # what the command line takes; `name` and `detail` are what people call it, and what changes the answer
+    id: str  # id for the command line; `name` and `detail` are the printed name and the parameters that matter
     name: str
     detail: str
     about: str
-    control: bool  # whether it never looks at the network
+    control: bool  # the row ignores the network
     place: Place | None
-    # what the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains
+    # the shown number: gain in accuracy points, or accuracy in percent for boards without gains
     value: Estimate
-    # beside every control; None of a control and where there is no verdict
+    # comparison with every control; None for a control, and without verdicts
     beating: ControlComparison | None
-    better_than: tuple[str, ...]  # `CONTROLS`, or that and `UNTRAINED` of `report.table`; nothing of a control
-    roar: Place | None  # its place under ROAR; None where that is not known
-    # ids of rows that it is significantly above here and below under ROAR, or the other way round
+    better_than: tuple[str, ...]  # `CONTROLS`, with or without `UNTRAINED`, of `report.table`; empty for a control
+    roar: Place | None  # rank under ROAR; None if unknown
+    # ids of rows whose significant order differs between this board and ROAR
     reversed_by: tuple[str, ...]
-    doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
-    seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
-    network: OwnNetworkTest | None = None  # under own-network gain alone
-    added: bool = False  # whether the suite does not name it: its place counts in no other row's
+    doubts: tuple[Doubt, ...]  # reasons to doubt the row or why it has no rank, the most severe first
+    seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
+    network: OwnNetworkTest | None = None  # for own-network gain alone
+    added: bool = False  # the suite does not name the row, and its rank does not change other ranks
 
     @property
     def kind(self) -> str:
@@ -122,16 +122,16 @@ class BoardRecord:
     title: str
     protocol: Protocol
     levels: tuple[float, ...]
-    headline: str  # who wins, in a sentence or two; empty where the verdicts do not say it
-    facts: tuple[str, ...]  # what was asked of what, on how many networks, when
-    measured: str  # what the figure shows, such as `matched gain, points`
-    caption: str  # of what the numbers are, what the intervals cover, and what is exceptional
-    rows: tuple[BoardRow, ...]  # by value, the best first; those without one last
-    best: BoardRow | None  # the control with the largest gain; None where there is none, or all have 0
+    headline: str  # estimators that beat every control, in one or two sentences; empty without such verdicts
+    facts: tuple[str, ...]  # data, estimators, networks and date
+    measured: str  # label of the shown numbers, such as `matched gain, points`
+    caption: str  # meaning of the numbers, scope of the intervals, and exceptions
+    rows: tuple[BoardRow, ...]  # by value, best first; rows without a value last
+    best: BoardRow | None  # control with the largest gain; None without controls, or if all gains are 0
     axis: Axis
-    costs: Axis | None  # scale of seconds for 1,000 maps; None where no row's cost is known
-    roar_from: str  # title of the suite whose ROAR places stand beside; empty where there are none
-    gained: bool  # whether rows have gains and places; of masks alone there are accuracies
+    costs: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
+    roar_from: str  # title of the suite whose ROAR ranks are shown; empty without ROAR ranks
+    gained: bool  # rows have gains and ranks; boards of mask-only networks have accuracies
 
     @property
     def key(self) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from roarbench.text import format_count, format_interval, format_place, format_s
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
-    # by name in addresses: the label in the navigation, in its order, and what makes the fields of the template
+    # by name in addresses, in the order of the navigation: label, and function that makes the template's fields
     "board": ("Board", board.build_context),
     "suites": ("Suites", suites.build_context),
     "claims": ("Claims", trust.build_claims_context),
@@ -110,7 +110,7 @@ def export_site(views: Views, folder: Path) -> int:
             (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
             html = render_page(site, at).html
-            for name in {site.at(at), make_file_name(at)}:  # the first has two
+            for name in {site.at(at), make_file_name(at)}:  # the first page has two file names
                 (folder / name).write_text(html, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():

@@ -18,7 +18,7 @@ from roarbench.store.provenance import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
-_SECONDS = 120  # that a browser may take to print
+_SECONDS = 120  # maximum seconds for a browser to print
 
 
 def render_report(view: SuiteView) -> str:

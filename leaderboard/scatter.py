@@ -8,9 +8,10 @@ from leaderboard.records import Axis, make_linear_axis
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_count, format_interval
 
-_WIDTH, _HEIGHT = 560, 330  # of the field, in the units of the picture
-_LETTER, _LINE = 6.4, 13.0  # of a label
-_STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1))]  # of names in each other's way
+_WIDTH, _HEIGHT = 560, 330  # size of the plot area in SVG units
+_LETTER, _LINE = 6.4, 13.0  # width of a letter and height of a line in labels
+# vertical shifts of a label that would overlap another
+_STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1))]
 
 
 class Found(NamedTuple):
@@ -42,7 +43,7 @@ class Scatter(NamedTuple):
     roar: Axis
     own: Axis
     words: str
-    missing: str  # how many rows lack one of both answers; empty where none does
+    missing: str  # number of rows without one of the answers; empty if all have both
 
     def x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain."""

@@ -39,9 +39,9 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.stored_suites import read_suites
 
 Made = TypeVar("Made")
-Views = Mapping[str, "SuiteView"]  # by slug, in the order of the pages
-_PAUSE = 10.0  # seconds between two looks for new results
-_BREATH = 0.05  # in which a visitor comes before what is computed ahead
+Views = Mapping[str, "SuiteView"]  # by slug, in page order
+_PAUSE = 10.0  # seconds between checks for new results
+_BREATH = 0.05  # seconds between computations in advance, for visitors' requests
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class SuiteView:
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; by default its first unit and all levels."""
-        roar = self.roar  # before the lock is held: it may ask other suites for their tables
+        roar = self.roar  # outside the lock, because other suites may have to compute their tables
 
         def make() -> BoardRecord:
             seconds = self.pictures.seconds if self.pictures else {}
@@ -192,7 +192,7 @@ class LiveStore:
         self.state = ""
         self._store, self._folder, self._selection = store, folder, selection
         self._lock = RLock()
-        self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
+        self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}  # views by suite, with the stamp of the results
         self._views: Views = {}
 
     def views(self, waiting: bool = False) -> Views:
@@ -222,7 +222,7 @@ class LiveStore:
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._fresh(suite)
             if any(sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
-                near = suite.dataset, suite.model  # no suite that follows can stand before it
+                near = suite.dataset, suite.model  # later suites in `order` cannot come first
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
@@ -236,12 +236,13 @@ class LiveStore:
     def keep_ready(self) -> None:
         """Compute pages in advance, for ever: the first board, and after a visit those of every suite."""
         while True:
-            with suppress(StoreError):  # a visitor is told
+            with suppress(StoreError):  # visitors see the error on their page
                 for view in self.views(waiting=True).values():
                     view.board  # noqa: B018
                     seen.wait(_PAUSE)
                 for suite in order_suites(self._store):
-                    with self._lock, self._store.database.at_once():  # no visitor waits for more than one
+                    # one suite per lock, so a visitor waits for one suite at most
+                    with self._lock, self._store.database.at_once():
                         self._read[suite] = self._fresh(suite)
                     sleep(_BREATH)
                 for view in self.views().values():
@@ -286,7 +287,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     notes = list_image_notes(store, folder, suite.dataset)
     versions = collect_all_versions(add_stored_submissions(suite, store), store, notes)
     found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
-    newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
+    newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
         add_prediction_stability(each, folder)
         for each in found

@@ -4,5 +4,5 @@ import sys
 
 from roarbench.cli.main import main
 
-sys.argv[0] = "roarbench"  # as commands are proposed
+sys.argv[0] = "roarbench"  # program name in suggested commands
 main()

@@ -20,22 +20,23 @@ from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
 from roarbench.text import fit_on_one_line
 
-SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
-# set for each worker that is to compile the networks that it trains on a GPU: a mode of torch's compiler
+SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU
+# environment variable of workers that compile training networks on a GPU: the mode of torch.compile
 COMPILING = "ROARBENCH_COMPILE"
-_OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
-_LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
-_FAILED: list[str] = []  # why the compiler failed first in this process; every further try would take seconds
-_MET: set[torch.Size] = set()  # shapes of images for which this process has compiled a network
-_KEEPING = {  # options of glibc's mallopt by their numbers in malloc.h, in bytes
-    -3: 2**31 - 1,  # mmap threshold: from this size on a tensor is given back as soon as it is freed
-    -1: 2**31 - 1,  # trim threshold: what lies free at the end of the heap before it is given back
-    -2: 2**26,  # top pad: by how much more than asked the heap grows
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux
+_LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
+_FAILED: list[str] = []  # first failure of the compiler in this process; every further try would take seconds
+_MET: set[torch.Size] = set()  # image shapes with a compiled network in this process
+_KEEPING = {  # glibc's mallopt options by number in malloc.h, values in bytes
+    -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
+    -1: 2**31 - 1,  # trim threshold: free memory at the end of the heap before its return
+    -2: 2**26,  # top pad: additional bytes whenever the heap grows
 }
 _SLOW_SORTS = "NPY_DISABLE_CPU_FEATURES"
 _ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
 _log = logging.getLogger(__name__)
-VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
+# compiled variants of one network per process: sides, parts of a batch, channels, classes; a suite has up to six
+VARIANTS = 64
 
 
 def choose_device() -> torch.device:
@@ -72,7 +73,7 @@ def describe_cuda_failure() -> str:
     torch counts GPUs with the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same words
+        warnings.simplefilter("ignore")  # the exception below has the same message
         if torch.cuda.is_available() or not torch.cuda.device_count():
             return ""
         try:
@@ -125,10 +126,12 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     networks of a class eagerly; workers live long enough to meet more, so the limit is raised.
     """
     torch._dynamo.config.recompile_limit = VARIANTS
-    import torch._inductor.config as inductor  # takes a second, and no processor compiles
+    import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
 
-    inductor.loop_reindexing_after_fusion = False  # with it convolutions can take six times as long (pytorch #189488)
-    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
+    # this option can make convolutions six times slower (pytorch #189488)
+    inductor.loop_reindexing_after_fusion = False
+    # the compiler's advice to use TensorFloat32, which rounds float32
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
 
     def compiled_or_not(images: Tensor) -> Tensor:
@@ -138,11 +141,11 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
                 _log.warning("compiles the network for images of %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)
-            except Exception as error:  # of the compiler, of many classes, before anything was computed
+            except Exception as error:  # the compiler may raise many types, all before any computation
                 if is_machine_failure(cause := _innermost(error)):
                     raise cause from None
                 _FAILED.append(str(cause))
-        logits: Tensor = model(images)  # an error of the network itself is raised here
+        logits: Tensor = model(images)  # the network's own errors are raised here
         return logits
 
     return compiled_or_not
@@ -257,7 +260,7 @@ def is_gpu_dead() -> bool:
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:
-        torch.ones(1, device="cuda").add(1).cpu()  # waits for all that was launched before
+        torch.ones(1, device="cuda").add(1).cpu()  # waits for all earlier kernels
     except torch.OutOfMemoryError:
         return False
     except RuntimeError:

@@ -10,7 +10,7 @@ class Split(StrEnum):
     TEST = "test"
 
 
-TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
+TEST_IDS = 2**32  # first id of test images, so that an id denotes one image of the data set
 
 
 class Order(StrEnum):
@@ -35,12 +35,12 @@ class Unit(StrEnum):
 class ScoredNetwork(StrEnum):
     """The network that is scored at a level."""
 
-    IMAGES = "images"  # trained from scratch on the degraded images
-    MASKS = "masks"  # trained from scratch on the binary removal masks alone
-    NONE = "none"  # the reference, as it is
-    EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removal masks of the same cell
-    COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
-    SIBLINGS = "siblings"  # every reference, as it is, under the maps that explain each of them
+    IMAGES = "images"  # network trained from scratch on degraded images
+    MASKS = "masks"  # network trained from scratch on binary removal masks
+    NONE = "none"  # the reference, unchanged
+    EXCHANGED = "exchanged"  # network trained from scratch on images with other images' removal masks of the same cell
+    COMMON = "common"  # one network for all rows, trained on the controls' exchanged masks, then tuned on the row's own
+    SIBLINGS = "siblings"  # every reference, unchanged, under every reference's map
 
     @property
     def trains(self) -> bool:
@@ -52,16 +52,17 @@ class Precision(StrEnum):
     """The precision of a network's computation."""
 
     FLOAT32 = "float32"
-    BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
+    BF16 = "bf16"  # bfloat16 autocast on hardware with bfloat16, otherwise float32
 
 
 class Making(StrEnum):
     """How estimators that share passes make their maps; a name never changes its meaning."""
 
-    FLOAT32 = "float32"  # by the network as it is
-    BF16 = "bf16"  # in `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
-    FLOAT32_STEM = "float32-stem"  # batch norms folded, a path's points pass the stem together (docs/decisions/0032)
-    BF16_STEM = "bf16-stem"  # both
+    FLOAT32 = "float32"  # unchanged network
+    BF16 = "bf16"  # `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
+    # batch norms folded; all points of a path pass the stem together (docs/decisions/0032)
+    FLOAT32_STEM = "float32-stem"
+    BF16_STEM = "bf16-stem"  # BF16 and FLOAT32_STEM together
 
     @property
     def precision(self) -> Precision:
@@ -74,13 +75,14 @@ class Making(StrEnum):
         return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
 
 
-PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # what replaces a feature whichever others are removed
-FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # what can replace a removed feature
-FILL_WORDS = {"black": "zero"}  # other words for fills, the first as baselines have it; records keep the second
-TABULAR_FILLS = ("mean", "zero", "noise")  # those that look at no neighbours, which the columns of a table do not have
-OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
-OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references
-MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
-FEWEST_NETWORKS = 3  # of own-network gain: two networks form one pair, which says nothing about other pairs
+PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fill values that do not depend on the other removed features
+FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # all fill values
+FILL_WORDS = {"black": "zero"}  # names of baselines for fills; records keep the second name
+TABULAR_FILLS = ("mean", "zero", "noise")  # fill values without neighbours, which columns of a table lack
+OTHER_IMAGE = "other-image"  # twin that removes the parent's top-ranked features of another image
+OTHER_REFERENCE = "other-reference"  # twin with the map of the suite's next reference
+MATCHED_IMAGE = "matched"  # like `OTHER_IMAGE`, with as many features per stratum as the image's own map removes
+# minimum networks for own-network gain: two networks form a single pair, which cannot represent other pairs
+FEWEST_NETWORKS = 3
 PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4
 OWN_NETWORK_LEVELS = (0.05, 0.5)  # chosen on planted-corners (studies/own_network)

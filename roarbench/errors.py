@@ -10,15 +10,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-_HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
+_HASH = re.compile("@[0-9a-f]{8}")  # hash of a submission's file in its id
 
 
 class Hint(NamedTuple):
     """A helpful command as data: the command line adds it to an error, Python leaves it out."""
 
-    text: str  # what is added; {} is the command
-    command: str  # its name, such as `run`
-    words: tuple[str, ...] = ()  # its own options and arguments; the others are those of the call under way
+    text: str  # text with {} for the command
+    command: str  # name of the command, such as `run`
+    words: tuple[str, ...] = ()  # additional options and arguments; the others come from the current command
 
 
 class RoarbenchError(Exception):
@@ -37,7 +37,7 @@ class CallerError(RoarbenchError):
     """A mistake of the caller."""
 
 
-_SHOWN = 24  # names of a table that a message lists whole
+_SHOWN = 24  # maximum names that a message lists in full
 
 
 class UnknownName(CallerError):

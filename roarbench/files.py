@@ -15,9 +15,10 @@ from filelock import FileLock
 from roarbench.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
-LARGE = 2**28  # bytes from which on a file is not read whole again by each command
-_SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample, and bytes of each
-_NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
+LARGE = 2**28  # larger files, in bytes, are not read completely by every command
+_SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample; bytes per block
+# errors of fsync(2) on folders without support
+_NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
 def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
@@ -90,7 +91,7 @@ def refresh_folders(*folders: Path) -> None:
     "Directory entry caching"), and a process that waited for a lock asks for files made meanwhile.
     """
     for folder in folders:
-        with suppress(OSError):  # not there yet
+        with suppress(OSError):  # the folder does not exist yet
             list(folder.iterdir())
 
 
@@ -160,7 +161,7 @@ def flush_to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:  # shared folders and some of FUSE's keep names safe in their own way, or not at all
+    except OSError as error:  # network and FUSE file systems keep folder entries safe in their own way, or not at all
         if not path.is_dir() or error.errno not in _NO_FOLDERS:
             raise
     finally:

@@ -15,7 +15,7 @@ _LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000  # characters of a text; Postgre
 _CODE = 2**20  # bytes of a Python file
 _YEARS = range(2000, 2200)
 _NAME = re.compile(r"\w[\w .:@-]{0,99}")  # names become parts of paths, addresses and pages
-_SHOWN = 60  # characters of a value that is refused
+_SHOWN = 60  # maximum characters shown of a refused value
 _NAMES = ("name", "dataset", "model")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
@@ -25,7 +25,8 @@ def make_record(item: object) -> dict[str, object]:
     kept = {}
     for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
-        if default is MISSING or value != default:  # see Run
+        # newer fields at their default stay out of the hash, see `plan.runs.Run`
+        if default is MISSING or value != default:
             kept[name] = make_record(value) if hasattr(value, "__dataclass_fields__") else value
     return kept
 

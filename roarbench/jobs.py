@@ -11,7 +11,7 @@ from roarbench.logs import add_log_fields
 from roarbench.stopping import forbid_exit
 
 _log = logging.getLogger(__name__)
-IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
+IN_A_ROW = 3  # a worker leaves after this many failed jobs in a row
 
 
 class Job(NamedTuple):
@@ -60,7 +60,7 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
         try:
             with forbid_exit():
                 value = job.call(*job.arguments)
-        except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
+        except Exception as error:  # the error is recorded, and other runs continue
             _log.info("failed", exc_info=True)
             return None, _make_sendable(error), time.monotonic() - start
         _log.info("done")

@@ -27,20 +27,20 @@ from roarbench.jobs import IN_A_ROW, Job, JobOutcome, make_all_left_error, perfo
 from roarbench.logs import write_worker_log
 from roarbench.stopping import end_on_sigterm
 
-STARTING = 1200.0  # seconds for a worker's first sign: torch can come slowly over a network
-STILL = 120.0  # seconds without a sign of life after which a worker is replaced
+STARTING = 1200.0  # seconds to a worker's first sign of life: importing torch over a network can be slow
+STILL = 120.0  # a worker is replaced after this many seconds without a sign of life
 _SIGN = 0.5  # seconds between signs of life
-_STOPPED = "it was stopped"  # because its job's lease was lost: no fault of the worker
-_STARTING = threading.Lock()  # of one process at a time, by whichever thread
-_GRACE = 6.0  # seconds for workers to keep their trainings when they are to end; then they are killed
+_STOPPED = "it was stopped"  # the job's lease was lost, which is not the worker's fault
+_STARTING = threading.Lock()  # one thread at a time may start a process
+_GRACE = 6.0  # seconds for workers to save their trainings before they are killed
 
 
 class _Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
     number: int
-    signs: "ctypes.c_long"  # of life, counted by the process
-    failed: frozenset[str]  # jobs in a row that it failed, and those that it replaces
+    signs: "ctypes.c_long"  # counter of signs of life, increased by the process
+    failed: frozenset[str]  # names of jobs that the worker, or a worker that it replaces, has failed in a row
 
 
 class LocalEngine(AbstractContextManager["LocalEngine"]):
@@ -60,12 +60,13 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
         self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
-        self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
-        self._failed_by = defaultdict[str, set[str | int]](set)  # by job, the GPUs or workers that failed it
-        self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
-        self._silence: dict[int, tuple[int, float]] = {}  # by worker, its signs of life and the seconds since the last
+        self._waiting: list[Job] = []  # jobs for other workers, because all idle ones have failed them
+        self._failed_by = defaultdict[str, set[str | int]](set)  # GPUs or workers that failed a job, by job
+        self._killed: dict[int, str] = {}  # reason of a deliberate kill, by worker
+        # counter of signs of life, and seconds since the last change, by worker
+        self._silence: dict[int, tuple[int, float]] = {}
         self._looked = time.monotonic()
-        self._last = ""  # why a worker failed last
+        self._last = ""  # reason of the last failure
 
     def __exit__(self, *_: object) -> None:
         workers = self._workers()
@@ -129,10 +130,10 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
                 self._give(suited[-1], job)
 
     def _give(self, worker: _Worker, job: Job) -> None:
-        if not worker.process.is_alive():  # it died while it waited
+        if not worker.process.is_alive():  # the worker died while idle
             _bury(worker)
             worker = self._start(worker.number, worker.failed)
-        with suppress(OSError):  # it dies right now: the wait for its answer will tell
+        with suppress(OSError):  # the worker dies right now; the wait for its outcome detects this
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs.value, 0.0)
         self._busy[worker.connection] = (worker, job)
@@ -146,7 +147,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             there = worker.signs.value
             silent = seconds + awake if there == signs else 0.0
             self._silence[worker.number] = (there, silent)
-            if silent > (still := STILL if there else STARTING):  # it gives signs once it has imported torch
+            if silent > (still := STILL if there else STARTING):  # signs of life start after the import of torch
                 self._kill(worker, f"it stood still for {still:.0f} s")
 
     def _kill(self, worker: _Worker, why: str) -> None:
@@ -157,12 +158,12 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()
-        except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
+        except (EOFError, OSError):  # the process ended before or during its answer: out of memory, or killed by hand
             worker.process.join()
             death = self._killed.get(worker.number) or _death(worker.process.exitcode)
             value, error, seconds = None, MachineError(f"its process died ({death})"), 0.0
         stopped = self._killed.pop(worker.number, "") == _STOPPED
-        if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
+        if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             worker.process.kill()
             _bury(worker)
             failed, self._last = worker.failed, str(error)
@@ -211,7 +212,7 @@ def _hide_main() -> Iterator[None]:
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
     """Start processes that ignore Ctrl-C; the parent decides."""
-    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -236,15 +237,15 @@ def _serve(
     if logs:
         write_worker_log(logs)
     if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch reads the variable when it first looks for a GPU
         os.environ[SHARING] = str(sharing)
     end_on_sigterm()
-    sys.stdout = sys.stderr  # standard output is the command's; a network's file may print
+    sys.stdout = sys.stderr  # standard output belongs to the command, and a network's file may print
     threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
-    with suppress(EOFError, OSError):  # the parent is gone
+    with suppress(EOFError, OSError):  # the parent has ended
         while True:
             job = connection.recv()
             connection.send(perform_job(job))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-_concerns: dict[str, object] = {}  # what all lines of this process are about at the moment
+_concerns: dict[str, object] = {}  # fields of every log line of this process: the current job
 
 
 class JsonLines(logging.Formatter):

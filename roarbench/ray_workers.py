@@ -23,8 +23,9 @@ from roarbench.logs import write_worker_log
 from roarbench.stopping import keep_signals
 from roarbench.text import fit_on_one_line
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to Ray's makers; read on import
-# on this machine alone: 15 is Ray's own choice, by which everything else on a busy machine comes before the workers
+# no reports to Ray's developers; Ray reads the variable at import
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# for a local cluster; with Ray's default of 15, all other programs of a busy machine would come first
 os.environ.setdefault("RAY_worker_niceness", "0")
 try:
     import ray
@@ -32,7 +33,7 @@ try:
 except ImportError as error:
     raise CallerError("--engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'") from error
 
-_LOOK = 10.0  # seconds between looks at how large the cluster is
+_LOOK = 10.0  # seconds between checks of the cluster's size
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +50,7 @@ def connect_to_ray(address: str, requested: int | None) -> int:
     try:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
-            socket.create_connection((host, int(port)), 5.0).close()  # Ray itself would try for two minutes
+            socket.create_connection((host, int(port)), 5.0).close()  # ray.init would try for two minutes
         with keep_signals():
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
@@ -79,11 +80,11 @@ def _is_gone() -> bool:
 class _Place(NamedTuple):
     """The environment that an actor takes over from its parent."""
 
-    mark: Path  # a file in the store that exists as long as the engine
-    folder: Path  # the working directory, which relative paths start from
-    sharing: int  # how many workers share a GPU; 0 without GPUs
-    logs: Path | None  # folder where each worker writes a log; none writes one if None
-    compiling: str  # the mode by which they compile the networks that they train on a GPU; empty if they do not
+    mark: Path  # file in the store that exists as long as the engine
+    folder: Path  # working directory, the start of relative paths
+    sharing: int  # number of workers per GPU; 0 without GPUs
+    logs: Path | None  # folder of the workers' logs; None for no logs
+    compiling: str  # compiler mode for training networks on a GPU; empty for no compilation
 
 
 class _JobActor:
@@ -98,8 +99,8 @@ class _JobActor:
             os.environ[COMPILING] = place.compiling
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
-            limit_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
-        with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
+            limit_compilers(8 * place.sharing)  # an actor sees only its own GPU; a machine has 8 at most
+        with suppress(OSError):  # without the folder, jobs that need files by relative paths report the error
             os.chdir(place.folder)
         if place.logs:
             write_worker_log(place.logs)
@@ -135,7 +136,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
         gpus = _gpus()
         sharing = -(-workers // gpus) if gpus else 0
-        # Ray counts GPUs in ten-thousandths; a worker with a GPU takes no core away from others of its node
+        # Ray counts GPUs in ten-thousandths; GPU workers reserve no cores, so core workers keep them
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
@@ -171,7 +172,8 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         """Stop a job in progress; its outcome is that of a lost worker."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
-                self._busy[reference] = (worker._replace(failed=frozenset()), job)  # which is no fault of the worker
+                # a stopped job is not the worker's fault
+                self._busy[reference] = (worker._replace(failed=frozenset()), job)
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
@@ -227,12 +229,12 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)
-        except RayTaskError as told:  # the actor lives: the job could not be read there, or its value not be sent
+        except RayTaskError as told:  # the actor lives: unpickling the job or pickling its value failed
             value, error, seconds = None, RunError(_reason(told)), 0.0
-        except RayError as told:  # the actor is gone, or its node
+        except RayError as told:  # the actor or its node has ended
             value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
             worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
-        if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
+        if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)
             failed, self._last = worker.failed | {job.name}, str(error)
             if len(failed) < IN_A_ROW:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDED = 128 + signal.SIGTERM  # the exit code, as a shell has it
+ENDED = 128 + signal.SIGTERM  # a shell's exit code after SIGTERM
 _asked = threading.Event()
-asked = _asked.is_set  # whether this process was asked to end
+asked = _asked.is_set  # whether SIGTERM has arrived
 _busy = threading.Event()
 
 

@@ -11,8 +11,8 @@ from typing import TextIO, TypeAlias
 
 SAME = "≈"  # not significantly different
 MISSING = "–"
-Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, lower and upper end
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
+Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, low, high
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of formulas: OWASP, "CSV Injection"
 
 
 def format_signed(number: float) -> str:

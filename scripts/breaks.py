@@ -35,20 +35,20 @@ _LIBRARIES = (
     "torch", "numpy", "scipy.stats", "scipy.ndimage", "sqlalchemy", "pyarrow.parquet",
     "PIL.Image", "matplotlib.pyplot", "captum.attr", "typer.testing", "rich.table", "pytest", "psycopg",
 )  # fmt: skip
-_LEFT_OUT = "not (postgres or browser or soak)"  # tests that start a server of their own
+_LEFT_OUT = "not (postgres or browser or soak)"  # tests that start a server
 _MOST = 120.0  # seconds
 
 
 class Break(NamedTuple):
     """A fault."""
 
-    room: str  # the file of the list that has it
-    name: str  # unique in all of them
-    file: str  # path of the source, from the root
-    text: str  # what is replaced; it occurs in the file once
-    into: str  # what it becomes
-    tests: Sequence[str]  # files or node ids of pytest
-    hangs: bool = False  # whether all that a test can see of it is that nothing ends
+    room: str  # name of the TOML file
+    name: str  # unique name over all files
+    file: str  # source file, path from the root
+    text: str  # text to replace, which occurs once in the file
+    into: str  # replacement
+    tests: Sequence[str]  # test files or pytest node ids
+    hangs: bool = False  # the fault's only symptom is that a test does not end
 
 
 def listed(folder: Path = LISTS) -> list[Break]:
@@ -116,17 +116,17 @@ def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
     os.dup2(file, 1), os.dup2(file, 2)
     os.chdir(copy)
     sys.path.insert(0, str(copy))
-    os.environ["PYTHONPATH"] = str(copy)  # for the processes that tests start
+    os.environ["PYTHONPATH"] = str(copy)  # for processes that tests start
     import pytest
 
     words = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", _LEFT_OUT, "--rootdir", str(copy), *tests]
     try:
         code = int(pytest.main(words))
-    except BaseException as error:  # a fault may end anything
+    except BaseException as error:  # a fault may raise anything
         code = 1
         print(repr(error))
     sys.stdout.flush()
-    os._exit(code)  # whatever threads are left
+    os._exit(code)  # does not wait for remaining threads
 
 
 def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
@@ -141,7 +141,8 @@ def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _M
     path = copy / one.file
     sound, times = path.read_bytes(), path.stat()
     path.write_text(sound.decode().replace(one.text, one.into))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))  # or the sound bytecode would count as its own
+    # otherwise Python would use the bytecode of the sound file
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))
     try:
         code, said = run_tests(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], most)
     finally:
@@ -199,7 +200,7 @@ def _all_found(chosen: Sequence[Break], copy: Path) -> bool:
     for one in (one for one in chosen if one not in applying):
         print(f"does not apply {one.room}/{one.name}: {wrong_with(one, copy)}", flush=True)
     failing = _failing(applying, copy) if applying else []
-    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # that of the sound copy stays
+    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # keeps the bytecode of the sound copy
     for one in applying:
         now = time.monotonic()
         there, by = tried(one, copy, failing)

@@ -14,11 +14,12 @@ from textwrap import wrap
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, OUT = ROOT / "docs" / "architecture.md", ROOT / "docs" / "architecture.svg"
-_BOXES, _PANEL, _STEP = 540, 306, 24  # widths in pixels: of the rooms, of one way, of one step of it
-_LINE, _GAP, _MARGIN, _TOP = 50, 6, 16, 34  # heights of a layer and between two; around all; of the headings
+_BOXES, _PANEL, _STEP = 540, 306, 24  # widths in pixels: package boxes, a path's panel, a step
+# heights in pixels: a layer, the gap between layers, the margin, the headings
+_LINE, _GAP, _MARGIN, _TOP = 50, 6, 16, 34
 _INK, _FAINT, _ROOM, _BAND = "#1f2430", "#5b6475", "#ffffff", "#eef1f6"
 _COLOURS = {"image": "#0b6e4f", "cell": "#7a28d0"}
-_LETTER = 6.4  # pixels of a letter of the small type, about
+_LETTER = 6.4  # average width of a small letter, pixels
 
 
 def rooms() -> dict[str, str]:

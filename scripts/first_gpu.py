@@ -58,14 +58,15 @@ class Size(NamedTuple):
     side: int
     classes: int
     images: int
-    steps: int  # at most; the second half is timed
+    steps: int  # maximum steps; the second half is timed
 
 
-TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # where there is no GPU, to see that the steps work
-LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY  # 200 steps, cold and hot
-WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # the suite of which one training is done, and for how long at most
-_WAIT_EVERY = 50  # steps after which a training waits for the GPU, so that the clock tells what is done
-COMPARED = ("cifar10", WHOLE)  # suites of which ways of training are compared
+TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # for machines without a GPU, to test the steps themselves
+# 100 steps each with cold and with warm file cache
+LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY
+WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training, and maximum seconds
+_WAIT_EVERY = 50  # steps between synchronisations of a timed training with the GPU
+COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
 def convolve() -> str:
@@ -113,7 +114,7 @@ def train_from_files() -> str:
             begun = training(size, images)
             rate, done = images_a_second(begun, seconds_at_most=120, before_step=before_step)
             found.append(f"{rate:,.0f} images/s {name} ({done} of {begun.steps} steps)")
-            print(found[-1], file=sys.stderr, flush=True)  # what is known where the next one takes too long
+            print(found[-1], file=sys.stderr, flush=True)  # keeps this result if the next measurement exceeds its time
     return ", ".join(found)
 
 

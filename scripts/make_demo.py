@@ -47,7 +47,8 @@ def ship_results(store: Path, folder: Path) -> Path:
     beside = folder / f"{DEFAULT_FILE}.partial"
     beside.unlink(missing_ok=True)
     with closing(sqlite3.connect(f"file:{store / DEFAULT_FILE}?mode=rw", uri=True)) as connection:
-        connection.execute("VACUUM INTO ?", [str(beside)])  # writes a file with a rollback journal, whatever it reads
+        # the copy has a rollback journal even if the source uses WAL
+        connection.execute("VACUUM INTO ?", [str(beside)])
     return beside.replace(folder / DEFAULT_FILE)
 
 
@@ -68,10 +69,11 @@ def add_results(store: Path, folder: Path) -> None:
         StoreError: There is none in either, or the store is of another version.
     """
     ResultsStore.open(find_default_url(store), read_only=True).close()
-    ResultsStore.open(find_default_url(folder)).close()  # brings it up to date
+    ResultsStore.open(find_default_url(folder)).close()  # upgrades the schema
     with closing(sqlite3.connect(folder / DEFAULT_FILE)) as connection, connection:
         connection.execute("ATTACH ? AS other", [str(store / DEFAULT_FILE)])
-        new = {schema.imports: "WHERE key NOT IN (SELECT key FROM main.results)"}  # first, while that is known
+        # imports first: once the results are copied, new rows cannot be told from old ones
+        new = {schema.imports: "WHERE key NOT IN (SELECT key FROM main.results)"}
         for table in (schema.imports, schema.results, schema.entries, schema.images, schema.remarks):
             names = ", ".join(f'"{column.name}"' for column in table.columns)
             rows = f"SELECT {names} FROM other.{table.name} {new.get(table, '')}"

@@ -85,7 +85,7 @@ def tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
         )
     if (seen := _found(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != day:
         raise ReleaseError(f"CITATION.cff has date-released {seen}, CHANGELOG.md {day}; write the same in both")
-    plain = re.sub(r"(?m)^#+ ", "", changes.partition("\n")[2])  # git takes lines that begin so for comments
+    plain = re.sub(r"(?m)^#+ ", "", changes.partition("\n")[2])  # git treats lines with a leading # as comments
     sums = "\n".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files)
     return f"roarbench {version}, {day}\n\n{plain.strip()}\n\n{sums}\n"
 

@@ -28,7 +28,7 @@ from leaderboard.render import PAGES
 ROOT = Path(__file__).resolve().parents[1]
 CLI = (sys.executable, "-c", "from roarbench.cli.main import main; main()")
 WIDTHS = (1280, 390)
-TALLEST = 1600  # pixels of a picture
+TALLEST = 1600  # maximum height of a picture, pixels
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

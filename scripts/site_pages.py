@@ -24,7 +24,8 @@ from roarbench.cli.main import app
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "build" / "pages"
 _NOTEBOOK = re.compile(r"\]\(([^)#:]+)\.ipynb\)")
-_FRAME = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)  # pandas' look: the site has its own
+# pandas' style and border, which the site replaces
+_FRAME = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#:]+)")
 
 

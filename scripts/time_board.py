@@ -52,7 +52,7 @@ def install(estimators: int) -> list[SuiteSpec]:
         replace(SUITES["cifar10"], name=f"time-{i}", model=f"time-{i}", blocks=(block,)) for i in range(SUITE_COUNT)
     ]
     SUITES.update({suite.name: suite for suite in suites})
-    VERSIONS.update({(suite.name, suite.version): suite for suite in suites})  # which are what the board looks for
+    VERSIONS.update({(suite.name, suite.version): suite for suite in suites})  # the board looks suites up in VERSIONS
     return suites
 
 

@@ -10,6 +10,6 @@ PAPER = "https://arxiv.org/abs/1312.6034"
 
 
 def estimate(model, images, targets, generator):
-    # A copy, because some of captum's methods put hooks on the model.
+    # A copy, because some captum methods add hooks to the model.
     attribution = Saliency(copy.deepcopy(model))
     return attribution.attribute(images.clone().requires_grad_(), target=targets).detach()

@@ -18,7 +18,7 @@ class NoisyGradient:
     def __call__(self, model, images, targets, generator):
         total = torch.zeros_like(images)
         for _ in range(self.samples):
-            # Drawing from the generator makes roarbench call with one image at a time, each with its own generator.
+            # Drawing from the generator makes roarbench pass one image at a time, each with its own generator.
             noise = torch.randn(images.shape, generator=generator)
             inputs = (images + self.noise * noise).requires_grad_()
             logits = model(inputs).gather(1, targets[:, None]).sum()

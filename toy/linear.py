@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 FEATURES = 16
 INFORMATIVE = 4
 LEVELS = tuple(k / FEATURES for k in range(FEATURES + 1))
-TRAIN = 1001  # odd: one class is the more common, so that the answer at t = 1 is defined
+TRAIN = 1001  # odd, so that one class is more frequent and the prediction at t = 1 is defined
 TEST = 1000
 RANKINGS = ("true", "random", "inverted")
 
@@ -59,9 +59,9 @@ class ToyCurve:
     """Accuracy against level for one ranking."""
 
     ranking: str  # one of `RANKINGS`
-    retrain: bool  # whether the classifier was fitted anew on the degraded examples
-    accuracy: tuple[float, ...]  # mean test accuracy over the draws, a fraction, one for each of `LEVELS`
-    error: tuple[float, ...]  # its standard error
+    retrain: bool  # the classifier was fitted on the degraded examples
+    accuracy: tuple[float, ...]  # mean test accuracy over the draws, in [0, 1], per level of `LEVELS`
+    error: tuple[float, ...]  # standard error of the mean
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def fit(examples: Examples) -> Floats:
     largest entry); the distractor's variance is about 2,000 times the noise's, so that nothing real is below 1e-10.
     """
     x = _with_constant(examples.x)
-    # einsum and not @: thousands of products this small take ten times as long where BLAS shares them among busy cores
+    # einsum instead of @: BLAS on busy cores takes ten times as long for thousands of small products
     squares, products = np.einsum("ni,nj->ij", x, x), np.einsum("ni,n->i", x, examples.y)
     weights: Floats = np.linalg.lstsq(squares, products, rcond=1e-10)[0]
     return weights

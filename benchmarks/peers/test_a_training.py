@@ -32,7 +32,7 @@ SHAPE = (3, SIDE, SIDE)
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 RECIPE = find_recipe("quick@2")
 WORKERS = 2
-FEW = 8  # images that are compared as a network sees them
+FEW = 8  # images compared after preprocessing
 
 
 class RoarDataset(Dataset[tuple[Tensor, int]]):

@@ -21,8 +21,8 @@ Floats = NDArray[np.floating]
 
 ESTIMATORS = ("random", "sobel", *(f"e{index}" for index in range(18)))
 SEEDS, IMAGES, DRAWS, CONFIDENCE = 5, 10_000, 2000, 0.95
-LUCK = 0.01  # standard deviation of a training's accuracy
-AT_ONCE = 4  # draws; 1 to 20 are equally fast
+LUCK = 0.01  # standard deviation of accuracy between trainings
+AT_ONCE = 4  # draws per batch; 1 to 20 are equally fast
 
 
 def scores() -> Correctness:
@@ -39,9 +39,9 @@ def scores() -> Correctness:
 class JudgedRows(NamedTuple):
     """Numbers of a board."""
 
-    estimates: Mapping[str, Floats]  # values and half the widths of their intervals, (2, ...), by the name in `Row`
-    verdicts: NDArray[np.bool_]  # whether a row differs from Random and from Sobel, bool (2, rows)
-    places: NDArray[np.int64]  # best and worst place, (2, rows)
+    estimates: Mapping[str, Floats]  # values and half-widths of their intervals, (2, ...), by field name of `Row`
+    verdicts: NDArray[np.bool_]  # significant difference from Random and from Sobel, bool (2, rows)
+    places: NDArray[np.int64]  # best and worst rank, (2, rows)
 
 
 def by_scipy(given: Correctness) -> JudgedRows:
@@ -60,7 +60,7 @@ def by_scipy(given: Correctness) -> JudgedRows:
     options = {"vectorized": True, "method": "percentile", "n_resamples": DRAWS, "batch": AT_ONCE}
     drawn = bootstrap((counts,), accuracy, axis=1, rng=np.random.default_rng(0), **options).bootstrap_distribution
     true, whole = luck(given)
-    values = (counts.mean(1) / SEEDS)[:, None]  # the data as they are come first of all draws
+    values = (counts.mean(1) / SEEDS)[:, None]  # the first column is the measured data
     curves = np.hstack([values, drawn + true])
     rows, gains = rows_of(curves), gains_of(curves)
     numbers = {
@@ -81,7 +81,8 @@ def luck(given: Correctness) -> tuple[Floats, Floats]:
     generator = np.random.default_rng(1)
     every = np.stack(list(given.correct.values())).astype(np.float32)
     variance = float(every.mean(2).var(1, ddof=1).mean())
-    within = every.var(1, ddof=1).mean()  # of one image's answers over trainings: the rest, and the trainings' part
+    # variance of one image's correctness over trainings: residual plus variance between trainings
+    within = every.var(1, ddof=1).mean()
     noise = float(within - variance) / IMAGES
     freedom = len(every) * (SEEDS - 1)
     found = variance * freedom / generator.chisquare(freedom, DRAWS)
@@ -158,7 +159,8 @@ def test_intervals(beside: Beside) -> None:
     for name, (value, half) in ours.estimates.items():
         expected, wide = same.estimates[name]
         np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)
-        # a 95 % quantile of 2,000 draws has a relative standard error of 2.4 %: five of them, of two such numbers
+        # a 95 % quantile of 2,000 draws has a relative standard error of 2.4 %; the tolerance is five standard errors
+        # of a difference
         np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"

@@ -28,7 +28,7 @@ from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]
 BLACK = torch.full((3, 1, 1), -2.0)
-BY_CAPTUM = 8  # images that captum explains
+BY_CAPTUM = 8  # images for captum
 TUNNELS = {
     "smooth": "smoothgrad",
     "smooth-squared": "smoothgrad",
@@ -36,9 +36,9 @@ TUNNELS = {
     "variance": "vargrad",
 }
 SQUARED = {"squared", "smooth-squared"}
-LARGE = 224  # pixels a side
-AT_ONCE = (1, 4, 8)  # images
-COPIES = (1, 5, 15)  # noisy copies of each image
+LARGE = 224  # pixels per side
+AT_ONCE = (1, 4, 8)  # images per batch
+COPIES = (1, 5, 15)  # noisy copies per batch
 
 
 def network() -> nn.Module:
@@ -87,7 +87,7 @@ def captum(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
         by_captum(row, model, given, *choice)
         return taken(lambda: by_captum(row, model, given, *choice))
 
-    best: dict[tuple[str, bool], tuple[int, int]] = {}  # images and copies at once
+    best: dict[tuple[str, bool], tuple[int, int]] = {}  # best batch: images and copies
     for row in rows:
         noisy = row.form in TUNNELS
         if (row.base, noisy) not in best:
@@ -116,15 +116,15 @@ def farthest(model: nn.Module, short: nn.Module, given: Batch) -> float:
         theirs = by_captum(find_estimator(name), model, given, BY_CAPTUM, 1)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         distances.append((mine - theirs).abs().max() / theirs.abs().max())
-    return torch.stack(distances).max().item()  # not a number if any of them is
+    return torch.stack(distances).max().item()  # NaN if any distance is NaN
 
 
 def test_the_18_maps(beside: Beside) -> None:
     model, short, ours = network(), short_network(), batch(EXPLAINED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum's, on each guided backprop
+        warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
-            assert farthest(model, each, batch(2)) <= 1e-5  # the rounding of float32 in 25 sums
+            assert farthest(model, each, batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
         one_by_one = captum(ALL, model)
         mine, theirs = beside.seconds(lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
     keep(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
@@ -211,7 +211,7 @@ def alone(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[floa
 def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
-    at_once = 2**30 // (4 * numbers)  # as `explained_at_once` has it
+    at_once = 2**30 // (4 * numbers)  # same rule as `count_explained_at_once`
     found: list[tuple[float, float, Any]] = []
     beside.seconds(
         lambda: found.append(alone(ig_by_us, at_once, at_once)),
@@ -219,7 +219,7 @@ def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
         rounds=1,
     )
     theirs, mine = found
-    assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 beside its bend
+    assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 near its kinks
     detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s an image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
     beside.keep(
         Figure("integrated gradients at 224 pixels", "captum at its best batch", theirs[0] / mine[0], 1, detail)

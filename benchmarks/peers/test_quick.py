@@ -32,7 +32,8 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suite_file import read_suite
 
 ROOT = Path(__file__).parents[2]
-SUITE = read_suite(ROOT / "studies" / "replication" / "quick-2.toml")  # whose rows are all among the paper's 18
+# all rows of this version are among the paper's 18
+SUITE = read_suite(ROOT / "studies" / "replication" / "quick-2.toml")
 AT_A_TIME = count_scored_at_once(64)
 
 
@@ -127,11 +128,11 @@ def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     totals = np.zeros(2)
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum's, on each guided backprop
+        warnings.simplefilter("ignore")  # captum warns at each guided backprop
         found = parts(tmp_path, labels, layout, work)
         for part in found[:-1]:
             ways = zip((part.ours, part.plain), part.done, strict=True)
-            each = np.array([min(taken(way), taken(way)) / done for way, done in ways])  # the faster of two calls
+            each = np.array([min(taken(way), taken(way)) / done for way, done in ways])  # faster of two calls
             print(f"| {part.name} | {part.number:,.0f} | {1000 * each[0]:.3f} | {1000 * each[1]:.3f} |")
             totals += part.number * each
     scoring = found[-1]

@@ -20,7 +20,7 @@ from roarbench.report.table_values import format_csv, format_json
 from roarbench.text import format_place
 
 BOTH = "Both questions"
-Tab = tuple[str, str, bool]  # what is said of a board, its link, and whether it is what is shown
+Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
 
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:

@@ -11,8 +11,8 @@ from leaderboard.views import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.plan.protocols import MASK_ONLY
 
-_PAIRS = 3  # on a static page; a running program compares any two rows
-_EACH = 2  # images that speak for each row
+_PAIRS = 3  # pairs on a static page; the app compares any two rows
+_EACH = 2  # images in favour of each row
 
 
 def has_pair(view: SuiteView) -> bool:

@@ -27,7 +27,7 @@ from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_place, typeset
 
-_FIGURES, _PICTURES = 3, 6  # of a page
+_FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:

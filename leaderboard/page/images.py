@@ -10,7 +10,7 @@ from roarbench.analysis.shown_images import ImageAnswers, count_correct_networks
 from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 from roarbench.text import format_count
 
-_PAGE = 16  # rows that a static page can show; a running program has all
+_PAGE = 16  # rows on a static page; the app shows all
 _LINES = {
     "map": "map",
     "own": "its own mask",
@@ -18,7 +18,7 @@ _LINES = {
     "other": "another’s mask",
     "sibling": "another network’s mask",
 }
-_MASKS = {  # of the lines of a sheet, in a sentence
+_MASKS = {  # by lines of a sheet, in a sentence
     ("own",): "under its own mask",
     ("own", "sibling"): "under its own mask and under that of another network’s map",
     (

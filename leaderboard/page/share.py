@@ -14,7 +14,7 @@ from roarbench.report.estimator_profile import make_profile
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
-COMMANDS = (  # with what each is for; {} is the suite
+COMMANDS = (  # command and purpose; {} is the suite
     ("roarbench new-submission my-estimator", "a file to start from: one function"),
     ("roarbench validate my_estimator.py", "checked in a sandbox, in seconds"),
     ("roarbench run --suite {}", "once: the rows that it stands beside"),
@@ -24,7 +24,7 @@ COMMANDS = (  # with what each is for; {} is the suite
         "a branch with the row, for a pull request; the table says the hash",
     ),
 )
-_DESIGN = {  # of a suite, in words
+_DESIGN = {  # descriptions of a suite's fields
     "recipe": "Recipe of the scored networks",
     "reference_recipe": "Recipe of the explained networks",
     "references": "Explained networks",
@@ -101,7 +101,7 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
     found = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
     for words, here, there in (("New rows", suite, before), ("No longer there", before, suite)):
         names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
-        found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are no part of a version
+        found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((each for each in views.values() if each.results.suite == before), None)
     if old and old.leading == view.leading:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}

@@ -14,7 +14,7 @@ from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 
-_SHOWN = 8  # columns of a kind; the others are under "more"
+_SHOWN = 8  # visible columns per kind; the page hides others under "more"
 
 
 class Column(NamedTuple):
@@ -25,7 +25,7 @@ class Column(NamedTuple):
     question: str
     kinds: Mapping[str, str]
     answers: Mapping[str, Answer]
-    later: bool  # whether it stands after both questions of all suites
+    later: bool  # the column comes after both questions of all suites
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:

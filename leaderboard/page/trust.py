@@ -25,7 +25,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         groups[finding["title"]].append(finding)
     return {
         "groups": groups,
-        "corrections": found["corrections"][::-1],  # the newest first
+        "corrections": found["corrections"][::-1],  # newest first
         "limits": found["limits"],
         "absent": list(find_unrun_suites(site.views)),
     }

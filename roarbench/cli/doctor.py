@@ -29,8 +29,8 @@ from roarbench.submissions.preflight import check_sandbox
 from roarbench.submissions.watch import find_parent_group
 from roarbench.text import format_bytes
 
-_DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
-_DRIVER_TIMEOUT = 20.0  # seconds for the driver's program to answer
+_DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up
+_DRIVER_TIMEOUT = 20.0  # seconds for an answer of the driver's program
 _EXTRAS = {
     "leaderboard": "streamlit",
     "postgres": "psycopg",
@@ -186,7 +186,7 @@ def _hub_answers() -> bool:
     try:
         with urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=HUB_TIMEOUT):
             return True
-    except (OSError, ValueError):  # also of a malformed HF_ENDPOINT
+    except (OSError, ValueError):  # ValueError: HF_ENDPOINT is malformed
         return False
 
 

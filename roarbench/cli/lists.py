@@ -87,7 +87,7 @@ def toy(
     from toy.report import make_chart, to_json, to_text
 
     result = experiment()
-    if output:  # before the table, so that a mistake has the only line
+    if output:  # before the table, so that an error is the only output
         save_figure(make_figure(make_chart(result)), output)
         err.print(f"drawn: {output}", soft_wrap=True)
     out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
@@ -110,6 +110,6 @@ def doctor(
     from roarbench.api.suites import load_suite
     from roarbench.cli.doctor import examine_machine, make_findings_table, record_training_modes
 
-    asked = load_suite(suite, store).plan if suite else None  # before anything is examined
+    asked = load_suite(suite, store).plan if suite else None  # fails before the examination
     found = examine_machine(store) + ([record_training_modes(asked, store)] if asked else [])
     print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

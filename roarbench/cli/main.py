@@ -30,7 +30,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.text import fit_on_one_line
 
 __all__ = ["app", "main"]
-_TABLE = (  # in the order of the help, each with an example
+_TABLE = (  # commands in the order of the help, each with an example
     (
         "run",
         run.run,
@@ -96,8 +96,8 @@ def read_program_options(
     """Handle options before the command."""
 
 
-_LONG = 400  # letters of a word in a complaint; longer ones are no names that anybody reads
-_INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # the first is what typer makes of Ctrl-C
+_LONG = 400  # maximum characters of a word in an error message
+_INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first code after Ctrl-C
 
 
 def main() -> NoReturn:
@@ -107,7 +107,8 @@ def main() -> NoReturn:
     code = _call()
     if code in (_INTERRUPTED, _ENDED):
         _complain(_describe_interruption(sys.argv[1:]))
-        gc.freeze()  # else all that torch made is looked through for cycles at the end, which takes most of a second
+        # skips the final search for reference cycles, which takes most of a second after an import of torch
+        gc.freeze()
     drop_output()
     sys.exit(code)
 
@@ -126,18 +127,19 @@ def _call() -> int:
         _complain(add_command(error))
         code = 1
     except TyperException as error:
-        if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
-            if meant := _find_name(sys.argv[1:]):  # typer's guess is a command that looks alike
+        if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
+            # typer's suggestion is a similar command, which may mean something else
+            if meant := _find_name(sys.argv[1:]):
                 seen = seen.partition(" Did you mean")[0]
             _complain(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{find_program_name()} --help'})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
         code = _ENDED if stop.code == _ENDED else 1
-        if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called it
+        if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called sys.exit
             _complain(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone
+        if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
             return 1
         place = f": {error.filename}" if error.filename else ""
         _complain(f"cannot go on: {error.strerror or error}{place}")
@@ -198,5 +200,5 @@ def _complain(message: str) -> None:
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
     said = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
-    with suppress(OSError):  # where nothing can be said, the exit code says it
+    with suppress(OSError):  # if standard error is closed, only the exit code tells
         print(said, file=sys.stderr)

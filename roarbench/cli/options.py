@@ -21,7 +21,7 @@ from roarbench.plan.suites import SUITES
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
 
-app = typer.Typer(  # whose commands `main` adds
+app = typer.Typer(  # `main` adds the commands
     name="roarbench",
     help="Test feature-importance estimators: remove what they call important, retrain, measure.",
     no_args_is_help=True,
@@ -29,7 +29,7 @@ app = typer.Typer(  # whose commands `main` adds
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-_MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
+_MOST_SEEDS = REFERENCE_SEED  # larger seeds belong to references and redrawn rankings
 
 
 def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
@@ -54,7 +54,7 @@ def declare_argument(help: str, metavar: str = "", shown: str = "") -> Any:
 
 STORE = find_default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
-_MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
+_MOST_WORKERS = 4096  # upper limit for all machines; `run` has a lower limit for this machine
 TableFormat = Literal["text", "json", "csv", "markdown", "latex"]
 ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option()]
@@ -126,7 +126,7 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
         made = {name: record(**{word: values.pop(word) for word in own[name]}) for name, record in records.items()}
         function(**values, **made)
 
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 

@@ -66,11 +66,11 @@ def run(
     from roarbench.report.status import format_advice, list_run_failures
     from roarbench.store.workspace import Workspace
 
-    # machines of a cluster have other working directories
+    # workers on other machines of a cluster have other working directories
     store = work.store.absolute() if place.engine == "ray" else work.store
     workspace = Workspace(store)
     if metrics:
-        read_quantus_version()  # before hours of work
+        read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(place, workspace, part, console)
     count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
@@ -181,14 +181,14 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
     if wanted and not gpus and place.engine == "local":
         console.print("trains uncompiled: networks are compiled on a GPU alone, and this machine has none")
     if place.compile:
-        os.environ[COMPILING] = "default"  # workers inherit it
+        os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return the number of workers for images of a side, and the function that starts them."""
     from roarbench.execution.this_machine import count_workers, start_local
 
-    if logs:  # before hours of work: a worker without its log does not start
+    if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":

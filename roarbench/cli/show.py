@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from roarbench.plan.suite import SuiteSpec
     from roarbench.store.results import ResultsStore
 
-    Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and the record of what is done, who works and how fast
+    Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
 
-PERIOD = 2.0  # seconds between glances
+PERIOD = 2.0  # seconds between updates
 
 
 def status(
@@ -313,7 +313,7 @@ def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
     """Show a suite's state until it is complete or Ctrl-C: redrawn on a terminal, else a line per change."""
     results.be_patient(lambda line: err.print(line, soft_wrap=True))
-    with suppress(KeyboardInterrupt):  # the way to end it, and nothing was begun
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _draw if out.is_terminal else _tell
         show(_glances(results, suite, query))
 

@@ -42,20 +42,21 @@ def keep_output() -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        out.file = None  # type: ignore[assignment]  # whatever is standard output then
+        out.file = None  # type: ignore[assignment]  # follow sys.stdout again
 
 
 out = PlainConsole(highlight=False, markup=False)
 err = PlainConsole(stderr=True, highlight=False, markup=False)
-_WIDTHS = range(20, 1001)  # columns: in fewer no column of a table is whole, and help is padded to all of them
-_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†": "+"}  # what tables and reports say beyond ASCII
+_WIDTHS = range(20, 1001)  # columns: narrower terminals cut every column, and help pads lines to the full width
+# ASCII replacements for all other characters in tables and reports
+_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†": "+"}
 
 
 def prepare_output() -> None:
     """Replace letters that the terminal's encoding lacks, and drop output to closed streams."""
     codecs.register_error("plain", _encode_plainly)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller; another file must not get its number
+        if getattr(sys, name) is None:  # the caller has closed the stream, whose descriptor another file could get
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif isinstance(stream := getattr(sys, name), TextIOWrapper):
             stream.reconfigure(errors="plain")

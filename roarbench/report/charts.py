@@ -17,7 +17,7 @@ from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import MISSING
 
-_ROW, _MARGINS = 0.26, 0.75  # inches
+_ROW, _MARGINS = 0.26, 0.75  # inches per row; inches for margins
 _FIRST, _FURTHER = 6.4, 2.4
 _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
 
@@ -34,7 +34,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     """
     board = table.board
     lerf = board.protocol.order is Order.LERF
-    # the point of the untouched images belongs to all
+    # the point at t = 0 belongs to all rows, so a row needs another point
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
@@ -95,7 +95,7 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for each, (label, gains) in zip(axes, panels.items(), strict=True):
         _draw_panel(each, gains, label)
-    axes[0].set_ylim(rows - 0.4, -0.6)  # from top to bottom, clear of the axis below
+    axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     return figure
 
 

@@ -28,8 +28,8 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
-NOT_RUN = "not run"  # the suite does not ask for it; a dash is a result that is missing
-_SHORT = {  # answers to "does the map explain its network?"
+NOT_RUN = "not run"  # the suite does not include this row; a dash stands for a missing result
+_SHORT = {  # short answers to "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",

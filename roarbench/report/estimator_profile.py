@@ -10,7 +10,7 @@ from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, for
 from roarbench.plan.suites import format_suite_option
 from roarbench.text import fit_on_one_line, make_printable
 
-_LONGEST = 300  # characters of a line from outside
+_LONGEST = 300  # maximum characters of a line from outside
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(make_printable, code.splitlines())),
         )
-    published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
+    published = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
     settings = tuple(f"{name} {format_value(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
     return Profile(row.source, settings, papers, bibtex)

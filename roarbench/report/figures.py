@@ -24,20 +24,22 @@ from roarbench.estimators.catalogue import format_name
 from roarbench.plan.protocols import ACCURACY
 
 FONT_POINTS = 8.5
-LABEL_INCHES = 1.35 * FONT_POINTS / 72  # from one label's middle to the next: a line of text and a little air
+LABEL_INCHES = 1.35 * FONT_POINTS / 72  # distance between the middles of two labels: a line of text with spacing
 INK = "#222222"
-# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; black is for controls
+# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; black is reserved for
+# controls
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
-FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")  # an estimator's id without its family: one look each
-FORMATS: dict[str, dict[str, None]] = {  # file ending -> what would make two equal pictures differ, left out
+FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")  # estimator ids without base: each form has its own line style
+# by file ending: metadata to leave out, because they would differ between equal pictures
+FORMATS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 PANEL_TITLES = {"grad": "GRAD", "gb": "GB", "ig": "IG"}
 PANELS_PER_ROW = 3
-PANEL_WIDTH, PANEL_HEIGHT = 2.9, 3.0  # inches, without labels; higher where many labels need it
-LINE_INCHES = 1.4 * FONT_POINTS / 72  # of text under the figure
+PANEL_WIDTH, PANEL_HEIGHT = 2.9, 3.0  # inches, without labels; higher for many labels
+LINE_INCHES = 1.4 * FONT_POINTS / 72  # height of a line of text under the figure
 TITLE_POINTS = FONT_POINTS + 3
 
 
@@ -45,13 +47,13 @@ TITLE_POINTS = FONT_POINTS + 3
 class Curve:
     """Accuracies of one estimator."""
 
-    estimator: str  # its id, the label at the line's end
-    family: str  # base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel
-    control: bool  # drawn in every panel
-    levels: tuple[float, ...]  # t of each point, rising, in [0, 1]
-    # fraction in [0, 1] at each level, or a difference of two; None where it is missing
+    estimator: str  # id, shown as label at the end of the line
+    family: str  # base estimator (`grad`, `gb`, `ig`, …); a family shares a panel
+    control: bool  # controls are drawn in every panel
+    levels: tuple[float, ...]  # t of each point, ascending, in [0, 1]
+    # accuracy per level in [0, 1], or a difference of two accuracies; None if missing
     accuracy: tuple[float | None, ...]
-    low: tuple[float | None, ...]  # low, high: ends of its interval; None where there is none
+    low: tuple[float | None, ...]  # low, high: ends of the interval; None without an interval
     high: tuple[float | None, ...]
 
     @property
@@ -64,7 +66,7 @@ class Curve:
 class Style(NamedTuple):
     """Style of a curve; markers and lines differ, too, for printing in grey."""
 
-    color: str  # as matplotlib has it
+    color: str  # a colour of matplotlib
     marker: str
     linestyle: str
 
@@ -81,7 +83,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
     for curve in curves:
         if curve.estimator in styles:
             continue
-        if curve.control:  # grey, so that what explains a network stands out
+        if curve.control:  # grey, so that estimators with access to a network stand out
             styles[curve.estimator] = Style("#999999", "v^<>dsp*"[controls % 8], ":")
             controls += 1
             continue
@@ -98,7 +100,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
 
 def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a line with markers and a band; a missing point is a gap."""
-    accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None is NaN
+    accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None becomes NaN
     axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
     label = format_name(curve.estimator)
     axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
@@ -112,7 +114,8 @@ def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
 
 def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
     """Write each name once at the right of the panel, near its curve's end, with a line to it; set limits before."""
-    curves = {curve.estimator: curve for curve in (*published, *measured)}  # a measured curve takes the name
+    # a measured curve replaces the published curve of the same name
+    curves = {curve.estimator: curve for curve in (*published, *measured)}
     ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
     figure = axes.get_figure(root=True)
@@ -164,14 +167,14 @@ class Chart:
     """Content of a figure."""
 
     title: str
-    caption: str  # what is shown: levels, seeds, images, unit, fill, what the bands are
-    axis: Axis  # what the horizontal axis says
+    caption: str  # levels, seeds, images, unit, fill value, meaning of the bands
+    axis: Axis  # horizontal axis
     curves: tuple[Curve, ...]
-    # another source's curves: dashed, open markers, named only where no measured curve has the name
+    # published curves: dashed, with open markers; labels only for names without a measured curve
     published: tuple[Curve, ...] = ()
-    # accuracies minus those of masks alone, in panels of their own below the others
+    # accuracy minus accuracy of mask-only networks, in separate panels below
     above_masks: tuple[Curve, ...] = ()
-    height: str = ACCURACY  # what the vertical axis says
+    height: str = ACCURACY  # label of the vertical axis
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
@@ -241,7 +244,7 @@ def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
 def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes in inches, with room for all labels."""
     panels_of = max(len(block.families) for block in blocks)
-    columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # four panels are two rows of two
+    columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _cells(blocks, columns)
     rows = cells[-1][0] + 1
     members = (_members(block.drawn, family) for block in blocks for family in block.families)
@@ -321,7 +324,7 @@ def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
     lines: list[str] = []
     filled = width
     for word in text.split():
-        needed = _text_inches(f"n{word}", points)  # n stands for the space before it
+        needed = _text_inches(f"n{word}", points)  # the letter n stands for the space
         if filled + needed > width:
             lines.append(word)
             filled = needed
@@ -332,5 +335,5 @@ def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
 
 
 def _text_inches(text: str, points: float) -> float:
-    plain = text.replace("$", "S")  # two of them would be read as a formula
+    plain = text.replace("$", "S")  # matplotlib would read two dollar signs as a formula
     return float(TextPath((0, 0), plain, size=points).get_extents().width) / 72 if plain.strip() else 0.0

@@ -22,7 +22,7 @@ from roarbench.store.submissions import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import Conflict, ImportOutcome, export_results, import_results
 from roarbench.text import format_count, format_markdown_table
 
-_TOLD = 10  # conflicts that are told one by one
+_TOLD = 10  # maximum conflicts listed one by one
 
 
 def write_comment(folder: Path, before: Path | None = None) -> str:
@@ -64,10 +64,10 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
 class Prepared(NamedTuple):
     """A prepared pull request to a folder of results."""
 
-    path: str  # of the new file, within the folder
-    keys: frozenset[str]  # runs that go into it
-    branch: str  # to put it on
-    text: str  # title and body
+    path: str  # path of the new file within the folder
+    keys: frozenset[str]  # keys of the published runs
+    branch: str  # branch name
+    text: str  # title and body of the pull request
 
 
 def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
@@ -84,7 +84,8 @@ def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about:
         there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
         made = f"there are: {there}; `roarbench run` makes more"
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
-    files = check_folder(folder).items()  # each suite's are whole, also where suites share runs
+    # a suite's files hold all of its runs, including runs shared with other suites
+    files = check_folder(folder).items()
     published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:

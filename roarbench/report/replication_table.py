@@ -27,7 +27,7 @@ _LEGEND = (
 )
 _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
-Replications = Mapping[Protocol, Replication | None]  # by question; None where no row has a gain in both results
+Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no row has a gain in both results
 
 
 def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:

@@ -25,7 +25,7 @@ from roarbench.store.submissions import read_origins, read_reproductions
 from roarbench.store.workspace import Workspace
 from roarbench.text import MISSING, list_some
 
-SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
+SHORT = 12  # hex digits of a key in a list; a collision among a million runs occurs in one of 500 stores
 
 
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def _has(suite: SuiteSpec, run: Run) -> bool:
     asked = suite if name == CLEAN else add_estimators(suite, [name])
     asked = set_explained_weights(asked, run.given) if run.given else asked
     points = [point for point in expand_points(asked) if point.cell == run.cell]
-    if run.given:  # one of several networks may have been given for this seed alone
+    if run.given:  # a seed may be the only one with this given network
         points = [replace(point, seed=run.seed) for point in points]
     return any(build_run(asked, point, run.data, run.limit) == run for point in points)
 

@@ -23,8 +23,8 @@ from roarbench.submissions.faults import SubmissionFault
 from roarbench.text import MISSING, format_count, format_duration
 
 _STATES = ("done", "running", "missing", "failed")
-_NOBODY = "nothing under way yet, or a command is starting"  # which takes no job before it has read its images
-_WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and machines come and go
+_NOBODY = "nothing under way yet, or a command is starting"  # a command takes its first job after reading its images
+_WINDOW = timedelta(hours=1)  # period for the pace: runs differ in cost, and the number of machines changes
 
 
 def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
     pace = _pace([result.created for result in suite_results.results.values()], now)
-    # a shard of images has a lease for each of its batches, and one worker
+    # a shard has one lease per batch, but only one worker
     each = {(lease.owner.id, lease.what or lease.key): _worker(lease, names, now) for lease in reversed(leases)}
     return {
         "workers": list(each.values())[::-1],

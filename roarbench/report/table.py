@@ -32,8 +32,8 @@ from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import format_decimals, format_percent
 
-CONTROLS, UNTRAINED = "controls", "untrained twin"  # in the column `better than`
-CONFUSED = "†"  # beside a row whose noisy copies too often change their class
+CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
+CONFUSED = "†"  # mark of rows with low prediction stability
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,12 @@ class SuiteTable:
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    flags: dict[str, Flag]  # why a row should be doubted, for each estimator where something says so
-    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)  # what speaks against each row and by how much
-    # under ROAR, by estimator and level, its accuracy minus that of masks alone, in [-1, 1]
+    flags: dict[str, Flag]  # reasons to doubt a row, by estimator
+    # evidence against a row, with its size, by estimator
+    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
+    # accuracy minus accuracy of mask-only networks under ROAR, in [-1, 1], by estimator and level
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
-    # rows whose images tell no more than their masks, with the levels
+    # levels at which a row is no better than mask-only, by estimator
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
@@ -213,7 +214,7 @@ class SuiteTable:
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         asked = self._asked
-        most = max(asked.values(), default=0)  # of a row that came later, such as a submission's
+        most = max(asked.values(), default=0)  # number of seeds for added rows, such as submissions
         begun = (row for row in self.board.rows if row.seeds)
         lacking = [row.seeds for row in begun if row.seeds < asked.get(row.estimator, most)]
         if not lacking:

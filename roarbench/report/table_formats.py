@@ -31,10 +31,10 @@ _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
 _BETTER_THAN = "better than"
 _AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs other image")
-_JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables that judge
+_JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables with verdicts
 _BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
-_NARROW = 80  # columns that a caption may fill
-_NAME = 14  # letters of a name in a line, where it has to go on in the next
+_NARROW = 80  # maximum width of a caption, columns
+_NAME = 14  # minimum width of a name, which may continue on the next line
 _LETTERS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -50,7 +50,7 @@ _LETTERS = {
     "↓": r"$\downarrow$",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
-_SIGNED = re.compile(r"(?<![\w.-])[+-]\d+(\.\d+)?")  # a number with its sign, not the end of a name or of 2-4
+_SIGNED = re.compile(r"(?<![\w.-])[+-]\d+(\.\d+)?")  # a signed number, but not the end of a name or of a range like 2-4
 _COMMAND = re.compile(r"`([^`]*)`")
 
 
@@ -76,16 +76,17 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     caption = "\n".join(_all_notes(table, columns, kept) if notes else summarize_notes(table))
     shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     others = _wide([column for column in kept if column.heading != "estimator"])
-    shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # no number is cut
+    shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # numbers are never cut
     for column in kept:
-        name = column.heading == "estimator"  # which may go on in the next line
+        name = column.heading == "estimator"  # names may continue on the next line
         shown.add_column(column.short, justify=column.justify, no_wrap=not name, overflow="fold")
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
             shown.add_section()
         cells = {column.heading: column.cells[number].replace(Verdict.SAME, SAME) for column in kept}
         if len(cells["estimator"]) > shown.width - others - 1:
-            cells["estimator"] = cells["estimator"].replace("~", "\n~")  # twins are cut off whole
+            # twin suffixes move to the next line as a whole
+            cells["estimator"] = cells["estimator"].replace("~", "\n~")
         shown.add_row(*cells.values(), style="" if row.place or not table.judged else "dim")
     return shown
 
@@ -94,10 +95,10 @@ class Column(NamedTuple):
     """A column of text."""
 
     heading: str
-    short: str  # the same for a terminal, perhaps in two lines
+    short: str  # heading for a terminal, up to two lines
     justify: Literal["left", "right"]  # to which side
     cells: tuple[str, ...]
-    worth: float  # columns of less worth are left out first; those of worth 0 stay
+    worth: float  # narrow terminals drop columns of low worth first; columns of worth 0 always stay
 
 
 def _title(table: SuiteTable) -> str:
@@ -149,7 +150,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
     else:
         add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
-    if "sobel" in table.suite_results.suite.controls:  # a table of numbers has neither
+    if "sobel" in table.suite_results.suite.controls:  # suites on tables have neither Sobel nor blurred Random
         add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
         add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
     if any(row.delta_other_image.value is not None for row in rows):
@@ -160,7 +161,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (MISSING if gain is None else format_signed(gain) for gain in (table.gains(row)[i] for row in rows))
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
-    for i, t in enumerate(board.levels):  # the more is gone, the more it says
+    for i, t in enumerate(board.levels):  # a higher level is worth more
         accuracies = (format_percent(row.accuracies[i].value) for row in rows)
         add(f"accuracy at {t:g}", accuracies, 2 + t, f"accuracy\nat {t:g}")
     for t in table.mask_levels:
@@ -175,7 +176,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         for i, t in enumerate(board.levels):
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change at {t:g}", changes, 1.2 + t / 10)
-    for metric in table.metrics:  # somebody asked for them
+    for metric in table.metrics:  # `--metrics` requested these columns
         add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
 
@@ -307,7 +308,7 @@ def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str
 
 def escape_latex(text: str) -> str:
     """Escape text for LaTeX."""
-    apart = text.replace("--", "-\0-")  # two hyphens of an option are no dash
+    apart = text.replace("--", "-\0-")  # LaTeX would turn an option's two hyphens into a dash
     return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
 
 

@@ -40,14 +40,14 @@ from roarbench.text import (
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: no gains, no places."
-LONGEST = 500  # characters of a sentence that has text from outside
-_WEAKER = {  # what has a share of a gain under ROAR, within a few words
+LONGEST = 500  # maximum characters of a sentence with text from outside
+_WEAKER = {  # short names of the baseline that achieves a share of a gain under ROAR
     "blurred": "its own blur",
     "untrained": "untrained network",
     OTHER_IMAGE: "another image’s map",
     "random-blurred": "blurred random",
 }
-_TWINS = {  # what a twin explains instead, and what a gain owes nothing to where the twin has as much
+_TWINS = {  # by twin: the twin's subject, and the factor that adds nothing to a gain if the twin's gain is equal
     "untrained": ("untrained network", "to training"),
     "shuffled": ("shuffled network", "to what training put into the weights"),
     "other-target": ("another class", "to the class that is explained"),

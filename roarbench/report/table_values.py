@@ -14,7 +14,7 @@ from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import ControlComparison
 from roarbench.text import format_records_as_csv
 
-_ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
+_ENDS = {"": "value", "_low": "low", "_high": "high"}  # suffixes of the names of a number and of its interval's ends
 _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 
 

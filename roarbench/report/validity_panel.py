@@ -33,8 +33,8 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent
 
-_HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks
-Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
+_HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
+Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
 
 
 class Section(NamedTuple):
@@ -135,7 +135,7 @@ def list_sections(panel: Panel) -> list[Section]:
     }
     called = name_rows((*panel.evidence.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
-    if panel.evidence.protocol != ROAR:  # what a part lacks is then no run that is missing
+    if panel.evidence.protocol != ROAR:  # without ROAR a missing cell is not a missing run
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in parts.items()
@@ -302,7 +302,7 @@ def _table(section: Section, width: int) -> Table:
     shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names, *numbers = section.columns
     shown.add_column(names, overflow="fold")
-    for heading in numbers:  # one that is cut would be another one
+    for heading in numbers:  # a cut number would show another value
         shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.lines:
         shown.add_row(*line)
