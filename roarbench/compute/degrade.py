@@ -68,7 +68,7 @@ class DegradedImages:
     """Images from which the same features are removed at every reading."""
 
     pixels: Tensor  # uint8 (n, c, h, w)
-    removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing
+    removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `find_removed_bits` does; None removes nothing
     fill: Tensor  # float32 (c,), fill value of each channel, in [0, 255]
     unit: Unit
 

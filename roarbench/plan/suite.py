@@ -94,7 +94,7 @@ class SuiteSpec:
     own: CustomSuite | None = None  # the part from a user's file; None for published suites
     # split whose masks tune the common networks on a row; with the test split, no training image needs an explanation
     tuned_on: Split = Split.TRAIN
-    # words of a title for another fill or unit (`selection.measured_by`); empty for the suite's own
+    # words of a title for another fill or unit (`selection.set_fill_and_unit`); empty for the suite's own
     measured: str = field(default="", compare=False)
     # ids of estimators that a store adds to the suite (`add_estimators`)
     entered: frozenset[str] = field(default=frozenset(), compare=False)

@@ -96,7 +96,7 @@ class Column(NamedTuple):
 
     heading: str
     short: str  # heading for a terminal, up to two lines
-    justify: Literal["left", "right"]  # to which side
+    justify: Literal["left", "right"]
     cells: tuple[str, ...]
     worth: float  # narrow terminals drop columns of low worth first; columns of worth 0 always stay
 

@@ -126,6 +126,6 @@ def _make_plain(value: Any) -> Any:
 def _who() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # no name for this user's number
+    except (KeyError, OSError):  # the system has no name for the user id
         user = "unknown"
     return f"{user} on {socket.gethostname()}"

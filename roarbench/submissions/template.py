@@ -8,11 +8,11 @@ with `roarbench validate FILE`.
 import torch
 from torch import Tensor, nn
 
-NAME = "my-estimator"  # 1-40 characters of a-z, 0-9 and "-"; together with the file's hash it is the entry's id
+NAME = "my-estimator"  # 1-40 characters of a-z, 0-9 and "-"; NAME and the file's hash form the row's id
 DESCRIPTION = "gradient of the explained logit times the image"  # one sentence, shown beside the row
-# AUTHORS = "Ada Lovelace"            # optional: who made it
-# PAPER = "https://arxiv.org/abs/…"   # optional: where it was published
-# CLAIM = "beats grad at t = 0.9"     # optional: what it should be good for, in your words
+# AUTHORS = "Ada Lovelace"            # optional: authors
+# PAPER = "https://arxiv.org/abs/…"   # optional: publication
+# CLAIM = "beats grad at t = 0.9"     # optional: expected strength, in your words
 
 
 def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
@@ -32,6 +32,7 @@ def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch
         image's map must not depend on the other images of the batch.
     """
     inputs = images.clone().requires_grad_()
-    logits = model(inputs).gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+    # the gradient of the sum gives each image its own logit's gradient
+    logits = model(inputs).gather(1, targets[:, None]).sum()
     (gradient,) = torch.autograd.grad(logits, inputs)
     return gradient * images
