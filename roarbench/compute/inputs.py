@@ -115,8 +115,8 @@ class Held:
     """All inputs at one size, made when it is first asked for; the last size is kept.
 
     Args:
-        inputs: What is held, those that `can_be_held` says.
-        make: What is made of inputs float32 (b, c, size, size): a tensor with as many rows.
+        inputs: Inputs for which `is_cacheable` is true.
+        make: Prepares inputs, float32 (b, c, size, size), as a tensor with as many rows.
     """
 
     def __init__(self, inputs: Fixed, make: Callable[[Tensor], Tensor]) -> None:

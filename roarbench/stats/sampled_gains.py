@@ -101,7 +101,7 @@ class Drawn:
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy minus Random's, or a mean of `Scores.differences` where these are, in [-1, 1]."""
+        """Return an accuracy minus Random's, or a mean of `Correctness.differences` where these are, in [-1, 1]."""
         if self.draws.differences:
             return self.estimate(self.draws.differences.accuracy((estimator, t)))
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
