@@ -33,7 +33,7 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
 
     Args:
         importance: float (n, c, h, w) or (n, h, w), finite.
-        ties: Returns the images' `draw_tie_order`, int32 (n, d), on the maps' device. On a processor it is called only where
+        ties: Returns the images' `draw_tie_order`, int32 (n, d), on the maps' device. On a CPU it is called only if
             equal features lie on both sides of a level.
         layout: Shape, unit and levels.
 
