@@ -22,7 +22,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_device, list_gpus
 from roarbench.execution.measurement import draw_images
-from roarbench.jobs import Job
+from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.recipes import find_recipe
 

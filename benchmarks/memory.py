@@ -29,7 +29,7 @@ from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.jobs import Job, perform_job
+from roarbench.job_interface import Job, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.jobs import Job, JobOutcome
+from roarbench.job_interface import Job, JobOutcome
 from roarbench.local_workers import LocalEngine
 
 WORKERS = 2

@@ -12,7 +12,7 @@ from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_new
 from roarbench.plan.suites import format_suite_option
-from roarbench.report.estimator_profile import make_profile
+from roarbench.report.estimator_facts import make_profile
 from roarbench.report.table_notes import describe_methods, list_origins
 from roarbench.store.provenance import read_code_version
 

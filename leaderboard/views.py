@@ -15,6 +15,7 @@ from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
@@ -23,7 +24,6 @@ from roarbench.analysis.stored_results import (
     drop_idle_submissions,
     list_image_notes,
 )
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError

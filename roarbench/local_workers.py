@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, keep_memory, limit_compilers, sort_fast
 from roarbench.errors import MachineError
-from roarbench.jobs import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.logs import write_worker_log
 from roarbench.stopping import end_on_sigterm
 

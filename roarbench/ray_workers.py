@@ -18,7 +18,7 @@ import torch
 
 from roarbench.devices import COMPILING, SHARING, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.jobs import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.logs import write_worker_log
 from roarbench.stopping import keep_signals
 from roarbench.text import fit_on_one_line

@@ -23,7 +23,7 @@ import torch
 from roarbench import local_workers, stopping
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
-from roarbench.jobs import Job, perform_job
+from roarbench.job_interface import Job, perform_job
 from roarbench.local_workers import LocalEngine
 from roarbench.store.leases import _start_time
 from tests.helpers.commands import eventually
@@ -242,7 +242,7 @@ def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts
     script = tmp_path / "script.py"
     script.write_text(
         "import threading\nfrom operator import add\n"
-        "from roarbench.jobs import Job\nfrom roarbench.local_workers import LocalEngine\n"
+        "from roarbench.job_interface import Job\nfrom roarbench.local_workers import LocalEngine\n"
         "def work():\n    with LocalEngine(1) as engine:\n        engine.submit(Job('sum', add, (1, 2)))\n"
         "        while not (ended := engine.wait(1.0)):\n            pass\n        print('sum', ended[0].value)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n"

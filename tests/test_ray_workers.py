@@ -15,7 +15,7 @@ import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.jobs import Job
+from roarbench.job_interface import Job
 from tests.helpers import forked
 from tests.helpers.command_line import SMALL
 from tests.helpers.commands import eventually, rows

@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
-from roarbench.report.estimator_profile import make_profile, make_run_command
+from roarbench.report.estimator_facts import make_profile, make_run_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_place, typeset

@@ -10,7 +10,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_known_estimator
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.estimator_profile import make_profile
+from roarbench.report.estimator_facts import make_profile
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 

@@ -52,8 +52,8 @@ def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
         CallerError: There is no such suite, or the file describes none.
     """
     if name.endswith(".toml"):
-        from roarbench.plan.custom_suite import drop_estimators
         from roarbench.plan.suite_file import read_suite
+        from roarbench.plan.suite_record import drop_estimators
 
         plan = read_suite(Path(name))
         known = [kept for kept in _find_kept(store, db) if kept.called == plan.called]

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import compute_own_network_gains
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Estimate, make_estimate

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import TWINS

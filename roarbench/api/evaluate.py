@@ -29,7 +29,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.ranking_jobs import join_ranges
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submissions import SubmissionMode, store_submissions
+from roarbench.execution.submission_intake import SubmissionMode, store_submissions
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
 from roarbench.plan.selection import select_part

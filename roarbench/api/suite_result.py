@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows

@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli import lists, publish, run, runs, show, submissions
+from roarbench.cli import lists, results_and_rankings, run, runs, show, submissions_and_transfer
 from roarbench.cli.options import app, make_command
 from roarbench.cli.suggested_commands import add_command, find_program_name, list_options
 from roarbench.cli.terminal import check_width, drop_output, keep_output, prepare_output
@@ -53,15 +53,15 @@ _TABLE = (  # commands in the order of the help, each with an example
     ("suites", lists.suites, "`roarbench suites`"),
     ("new-suite", lists.new_suite, "`roarbench new-suite photos`"),
     ("estimators", lists.estimators, "`roarbench estimators`"),
-    ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
-    ("new-submission", submissions.new_submission, "`roarbench new-submission my-estimator`"),
-    ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
+    ("validate", submissions_and_transfer.validate, "`roarbench validate my_estimator.py`"),
+    ("new-submission", submissions_and_transfer.new_submission, "`roarbench new-submission my-estimator`"),
+    ("reproduce", submissions_and_transfer.reproduce, "`roarbench reproduce 1a2b3c4d`"),
     ("archive", runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
-    ("export", submissions.export_, "`roarbench export results.parquet`"),
-    ("import", submissions.import_, "`roarbench import results.parquet`"),
+    ("export", submissions_and_transfer.export_, "`roarbench export results.parquet`"),
+    ("import", submissions_and_transfer.import_, "`roarbench import results.parquet`"),
     (
         "submit",
-        publish.submit,
+        results_and_rankings.submit,
         "`roarbench submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab`",
     ),
     ("doctor", lists.doctor, "`roarbench doctor`"),
@@ -75,8 +75,8 @@ for _name, _command, _example in _TABLE:
     app.command(_name, epilog=f"Example: {_example}")(keep_output()(make_command(_command)))
 
 
-app.add_typer(publish.results, name="results")
-app.add_typer(publish.rankings, name="rankings")
+app.add_typer(results_and_rankings.results, name="results")
+app.add_typer(results_and_rankings.rankings, name="rankings")
 
 
 def _tell_version(asked: bool) -> None:

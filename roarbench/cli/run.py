@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import Finished, Start
-    from roarbench.execution.submissions import SubmissionMode
+    from roarbench.execution.submission_intake import SubmissionMode
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
     from roarbench.submissions.checks import Pace
@@ -106,7 +106,7 @@ def _add_submissions(
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submitted.submission:
         return _part(suite, options), None
-    from roarbench.execution.submissions import read_submissions, store_submissions
+    from roarbench.execution.submission_intake import read_submissions, store_submissions
 
     entries, pace = store_submissions(
         read_submissions(submitted.submission), _mode(submitted, suite), results, workspace, console
@@ -131,7 +131,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
 
 
 def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
-    from roarbench.execution.submissions import SubmissionMode
+    from roarbench.execution.submission_intake import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
@@ -220,7 +220,7 @@ def replicate(
     suite = work.load(options.suite)
     part = _part(suite, options)
     from roarbench.analysis.results_query import load_suite_results
-    from roarbench.report.replication_table import (
+    from roarbench.report.seed_replication_table import (
         compare_replication,
         format_replication,
         list_not_compared,
@@ -287,7 +287,7 @@ def plan(
     if data:
         decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.submissions import dry_run_submit
+        from roarbench.execution.submission_intake import dry_run_submit
 
         entries, pace = dry_run_submit(submitted.submission, _mode(submitted, suite), measured, err)
         part = _part(suite, options, entries)

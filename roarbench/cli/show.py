@@ -227,8 +227,8 @@ _Tested = Annotated[
 def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
+    from roarbench.analysis.bootstrap_draws import Evidence
     from roarbench.analysis.results_query import load_suite_results
-    from roarbench.analysis.suite_draws import Evidence
     from roarbench.report import claim_table
     from roarbench.report.table import find_default_unit
     from roarbench.stats.bootstrap import Bootstrap

@@ -40,7 +40,7 @@ class StridedProjection(nn.Conv2d):
     With a stride, channels last and fewer of them than it holds together, oneDNN's gradient of the weights writes past
     its workspace: it is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035). With 8 channels and
     AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54. Trainings are safe without this class, too
-    (`roarbench.compute.weight_gradients`); the bits of maps hang on it.
+    (`roarbench.compute.onednn_workaround`); the bits of maps hang on it.
     """
 
     # torch.fx recognises layers of torch by this module name, and does not trace into them

@@ -29,9 +29,9 @@ from roarbench.compute.inputs import (
     scale_images,
     send_normalisation,
 )
+from roarbench.compute.onednn_workaround import RightGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.streaming import ExchangedImages, StreamedImages
-from roarbench.compute.weight_gradients import RightGradients
 from roarbench.devices import (
     can_use_bf16,
     compile_network,

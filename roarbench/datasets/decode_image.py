@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.image_files import POINTER
+from roarbench.datasets.file_formats import POINTER
 from roarbench.datasets.preparation import resize_to_square
 from roarbench.errors import DataError
 from roarbench.text import list_some

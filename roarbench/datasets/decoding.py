@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
-from roarbench.datasets.image_files import FileGroup, RowGroup, read_files, read_images
+from roarbench.datasets.file_formats import FileGroup, RowGroup, read_files, read_images
 from roarbench.datasets.sources import RawSplit, make_read_error
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError, StoreError
 from roarbench.files import convert_write_errors
-from roarbench.jobs import Job
+from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
 
 PARTS_PER_WORKER = 32  # a process takes seconds to start, and should then decode thousands of images

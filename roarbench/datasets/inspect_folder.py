@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
-from roarbench.datasets import image_files
+from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_own_record
 from roarbench.datasets.decode_image import inspect_image, is_deep_grey, refuse_damaged, round_up_depth
-from roarbench.datasets.image_files import find_split_pairs, is_split, is_train
+from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
 from roarbench.datasets.locations import shorten_hub_error
 from roarbench.datasets.sources import count_images
 from roarbench.datasets.tabular import (
@@ -57,9 +57,9 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         found = _infer_table(folder, say)
     elif folder.is_dir():
         record = make_own_record(folder.resolve().name, channels=3, size=64)
-        files = list(image_files.list_files_below(folder.resolve()))
+        files = list(file_formats.list_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
-        in_tables = any(map(_has_images, tables)) or tables and not any(map(image_files.is_image, files))
+        in_tables = any(map(_has_images, tables)) or tables and not any(map(file_formats.is_image, files))
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged ones are refused, and others are counted later
             warnings.simplefilter("ignore")
@@ -109,18 +109,18 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
     """Find the folders of training and test images; empty where missing."""
-    names = image_files.list_class_names(folder)
+    names = file_formats.list_class_names(folder)
     pairs = [
         [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
     ]
     for train, test in pairs:
-        if image_files.list_class_names(folder / test):
+        if file_formats.list_class_names(folder / test):
             return train, test
         said = f"{folder / test} has no folders of classes"
     if pairs:
         say(f"warning: {said}; test images are drawn from '{train}'")
         return train, ""
-    if found := [name for name in names if is_train(name) and image_files.list_class_names(folder / name)]:
+    if found := [name for name in names if is_train(name) and file_formats.list_class_names(folder / name)]:
         return found[0], ""
     if named := [name for name in names if is_split(name)]:
         others = list_some([name for name in names if name != named[0]])
@@ -154,33 +154,33 @@ def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 
 def _left_out(place: Path) -> Iterator[Path]:
     """Yield the files in class folders that are not images, apart from hidden ones."""
-    for name in image_files.list_class_names(place):
-        for file in image_files.list_files_below(place / name):
-            if not image_files.is_image(file) and not image_files.is_hidden(file.relative_to(place)):
+    for name in file_formats.list_class_names(place):
+        for file in file_formats.list_files_below(place / name):
+            if not file_formats.is_image(file) and not file_formats.is_hidden(file.relative_to(place)):
                 yield file
 
 
 def _inner(folder: Path) -> Path:
     """Return the folder with several folders inside a chain of single ones, as archives leave them."""
     for _ in range(_CHAIN):
-        names = image_files.list_class_names(folder)
-        if len(names) != 1 or not image_files.list_class_names(folder / names[0]):
+        names = file_formats.list_class_names(folder)
+        if len(names) != 1 or not file_formats.list_class_names(folder / names[0]):
             break
         folder /= names[0]
     return folder
 
 
-def _groups(place: Path) -> tuple[image_files.FileGroup, ...]:
-    if classes := image_files.list_class_names(place):
-        return image_files.read_folder(place, classes)[0]
-    _, loose = image_files.read_folder(place.resolve().parent, [place.resolve().name])
+def _groups(place: Path) -> tuple[file_formats.FileGroup, ...]:
+    if classes := file_formats.list_class_names(place):
+        return file_formats.read_folder(place, classes)[0]
+    _, loose = file_formats.read_folder(place.resolve().parent, [place.resolve().name])
     seen = f"{place} has {len(loose)} images and no folders of classes"
     raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
 
 
 def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
-        found = image_files.list_split_files(folder)
+        found = file_formats.list_split_files(folder)
     except DataError:
         raise
     except Exception as error:  # the library raises many exception types, some private
@@ -199,10 +199,10 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
         if lack := _lack(found[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
-            image_files.refuse_missing(found[name])
-        group = image_files.list_row_groups(found[train])[0]
+            file_formats.refuse_missing(found[name])
+        group = file_formats.list_row_groups(found[train])[0]
         rows = np.arange(min(group.rows, _LOOKED_AT))
-        contents = [one for part in image_files.read_images(group, record.image_column, rows) for one in part]
+        contents = [one for part in file_formats.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _set_shape(_set_splits(record, train, test), contents)
@@ -211,15 +211,15 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
 
 def _columns(file: Path) -> tuple[str, str]:
     """Find the columns of images and labels in a file."""
-    schema = image_files.read_schema(file)
+    schema = file_formats.read_schema(file)
     images = [field.name for field in schema if _holds_images(field.type)]
-    labels = [field.name for field in schema if image_files.has_class_type(field.type) or field.name in LABELS]
+    labels = [field.name for field in schema if file_formats.has_class_type(field.type) or field.name in LABELS]
     return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
 
 
 def _lack(files: list[Path], name: str) -> str:
     """Describe whether a split lacks rows or labels (the hub's hidden ones are -1 or missing); empty if it has both."""
-    columns = [image_files.read_column(file, name) for file in files]
+    columns = [file_formats.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
     return "labels" if all(map(_is_hidden, columns)) else ""
@@ -241,7 +241,7 @@ def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
 def _has_images(file: Path) -> bool:
     """Return whether a parquet file has a column of images."""
     try:
-        return any(_holds_images(field.type) for field in image_files.read_schema(file))
+        return any(_holds_images(field.type) for field in file_formats.read_schema(file))
     except OSError:
         return True  # reading the file later reports the error
 

@@ -6,9 +6,9 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
-from roarbench.datasets import image_files
+from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_files import ENDINGS, list_files_below
+from roarbench.datasets.file_formats import ENDINGS, list_files_below
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -68,7 +68,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 def find_installed_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None without one."""
     folder = None if record.own else INSTALLED.get(record.name)
-    return folder if folder and image_files.has_idx(folder) else None
+    return folder if folder and file_formats.has_idx(folder) else None
 
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import image_files, planted, planted_corners
+from roarbench.datasets import file_formats, planted, planted_corners
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.image_files import find_split_pairs
+from roarbench.datasets.file_formats import find_split_pairs
 from roarbench.datasets.locations import (
     download_dataset,
     fetch_in_turn,
@@ -24,7 +24,7 @@ from roarbench.datasets.tabular import quantize_rows, read_rows
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
-Groups = tuple[image_files.RowGroup | image_files.FileGroup, ...]
+Groups = tuple[file_formats.RowGroup | file_formats.FileGroup, ...]
 MANY_CLASSES = 100  # reduced data sets of this many classes may lack classes
 
 
@@ -58,7 +58,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
         splits = {split: _read_arrays(record, *planted.generate_split(record, split)) for split in Split}
-    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and image_files.has_idx(folder):
+    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and file_formats.has_idx(folder):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
@@ -79,9 +79,9 @@ def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
     rows = choose_rows(photographs, split, labels)
     first, decoded = 0, []
     for group in groups:
-        assert isinstance(group, image_files.RowGroup), "bundled photographs lie in parquet files"
+        assert isinstance(group, file_formats.RowGroup), "bundled photographs lie in parquet files"
         wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in image_files.read_images(group, photographs.image_column, wanted):
+        for contents in file_formats.read_images(group, photographs.image_column, wanted):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
     return _read_arrays(
@@ -112,7 +112,7 @@ def _read_arrays(
 
 
 def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
-    pixels, labels = image_files.read_idx(folder, split)
+    pixels, labels = file_formats.read_idx(folder, split)
     rows = choose_rows(record, split, labels)
     return _read_arrays(record, pixels[rows], labels[rows])
 
@@ -164,7 +164,7 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
     try:
         files = {split: _select_needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        return {split: (image_files.list_row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, where, record) from error
 
@@ -172,25 +172,25 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
 def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
         return {split: _read_numbered(place, record.classes) for split, place in places.items()}
-    classes = image_files.list_class_names(places[Split.TRAIN])
+    classes = file_formats.list_class_names(places[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
         seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(image_files.list_class_names(places[Split.TEST])) - set(classes):
+    if strange := set(file_formats.list_class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: image_files.read_folder(place, classes) for split, place in places.items()}
+    return {split: file_formats.read_folder(place, classes) for split, place in places.items()}
 
 
 def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     """Read class folders whose names are the output numbers of a network."""
-    names = image_files.list_class_names(place)
+    names = file_formats.list_class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = image_files.read_folder(place, names)
+    groups, labels = file_formats.read_folder(place, names)
     return groups, np.array(names, np.int64)[labels]
 
 
@@ -203,7 +203,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
         folder = folder or download_dataset(record)
         inner = folder / record.config
         try:
-            found = image_files.list_split_files(inner if inner.is_dir() else folder)
+            found = file_formats.list_split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
         except Exception as error:  # the library raises many exception types, some private
@@ -212,7 +212,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
         if record.own:
-            image_files.refuse_missing(list(found[name]))
+            file_formats.refuse_missing(list(found[name]))
     return {split: found[name] for split, name in record.split_names.items()}
 
 
@@ -225,14 +225,14 @@ def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> 
             _check_columns(record, file, where)
         kept.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, image_files.read_labels([file], record.label_column)])
+            labels = np.concatenate([labels, file_formats.read_labels([file], record.label_column)])
         if covers_subset(record, labels):
             break
     return kept
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = image_files.list_column_names(file)
+    columns = file_formats.list_column_names(file)
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
@@ -240,7 +240,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of the hub's splits; names are numbered in alphabetical order."""
-    values = {split: image_files.read_labels(files[split], record.label_column) for split in Split}
+    values = {split: file_formats.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.image_files import has_text_type, refuse_pointer
+from roarbench.datasets.file_formats import has_text_type, refuse_pointer
 from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")

@@ -23,7 +23,7 @@ from roarbench.execution import jobs, ranking_jobs
 from roarbench.execution.common_networks import train_common, tune_common_network
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
-from roarbench.jobs import Job
+from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest

@@ -31,10 +31,10 @@ from roarbench.estimators.estimator import Batch, Estimator
 from roarbench.estimators.network_parts import fold_batchnorm
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.pretrained_weights import load_start
-from roarbench.plan.custom_suite import drop_estimators
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_file import parse_suite
+from roarbench.plan.suite_record import drop_estimators
 from roarbench.stopping import forbid_exit
 from roarbench.text import fit_on_one_line
 

@@ -10,7 +10,7 @@ from roarbench.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.execution.artifacts import list_made_artifacts
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.jobs import Engine, JobOutcome
+from roarbench.job_interface import Engine, JobOutcome
 from roarbench.plan.runs import Run, find_missing
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import PULSE, LeaseRequest, Owner

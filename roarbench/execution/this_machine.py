@@ -12,7 +12,7 @@ from roarbench.errors import CallerError
 from roarbench.execution.measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.workload import Work
-from roarbench.jobs import Engine, Job, JobOutcome
+from roarbench.job_interface import Engine, Job, JobOutcome
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores

@@ -22,7 +22,7 @@ from roarbench.datasets.catalogue import (
 from roarbench.datasets.preparation import check_resizing, read_moments
 from roarbench.datasets.sources import count_images
 from roarbench.errors import CallerError, UnknownName
-from roarbench.plan.custom_suite import rename_dataset
+from roarbench.plan.suite_record import rename_dataset
 from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9

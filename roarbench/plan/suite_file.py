@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from roarbench.errors import CallerError, make_missing_file_error
-from roarbench.plan.custom_suite import set_content_version
 from roarbench.plan.data_section import read_data
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_record import set_content_version
 from roarbench.plan.suite_sections import read_sections
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable, parse_toml

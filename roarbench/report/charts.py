@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from roarbench.analysis.paper import read_published_curves
+from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import load_kept_predictions
-from roarbench.analysis.paper import (
+from roarbench.analysis.paper_claims import (
     CLAIMS,
     HALF,
     RANDOM_UNRETRAINED,
@@ -18,7 +19,6 @@ from roarbench.analysis.paper import (
     compute_curve_gain,
     read_hooker2019,
 )
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Flag,
@@ -16,7 +17,6 @@ from roarbench.analysis.row_warnings import (
     find_rows_at_floor,
 )
 from roarbench.analysis.stored_results import STABLE_ENOUGH
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName

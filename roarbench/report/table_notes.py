@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.row_warnings import (
     MASKS,
@@ -17,7 +18,6 @@ from roarbench.analysis.row_warnings import (
     list_general_doubts,
 )
 from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import Hint

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
@@ -22,7 +23,6 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
     find_rows_at_floor,
 )
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import name_rows
 from roarbench.plan.protocols import ROAR

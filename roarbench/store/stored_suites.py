@@ -16,8 +16,8 @@ from sqlalchemy import Connection, delete, inspect, select
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import convert_write_errors, write_whole
 from roarbench.identity import encode_canonically
-from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites

@@ -27,9 +27,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import compute_sha256, write_new
 from roarbench.identity import check_record, encode_canonically, make_record
-from roarbench.plan.custom_suite import read_suite_record, write_suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.image_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes

@@ -43,12 +43,12 @@ def check_sandbox() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error))[:60]
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    reached = _found(_send_canary())
+    reached = _found(_run_probe())
     if reached:
         raise SandboxError(f"{HarnessFault.LEAK}: inside the sandbox there is {', '.join(reached)}; {_INSTALL}")
 
 
-def _send_canary() -> SandboxExit:
+def _run_probe() -> SandboxExit:
     """Place canaries, and let a probe look for them inside."""
     from roarbench.submissions.seccomp_filter import open_policy  # the import needs libseccomp, which may be missing
 
@@ -72,7 +72,7 @@ def _send_canary() -> SandboxExit:
         for end in pipe:
             stack.callback(os.close, end)
         rules = stack.enter_context(open_policy())
-        return watch(make_sandbox_command("canary.py", arguments, rules), [rules], pipe[0], _LIMITS)
+        return watch(make_sandbox_command("sandbox_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
 def _found(death: SandboxExit) -> list[str]:

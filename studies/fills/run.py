@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILLS
 from roarbench.errors import RunError

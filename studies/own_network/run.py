@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import roarbench as rb
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import MATCHED, ROAR, Protocol
 from roarbench.stats.board_agreement import compute_agreement

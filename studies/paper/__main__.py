@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from roarbench.analysis.paper import CLAIMS, Finding, read_hooker2019
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.paper_claims import CLAIMS, Finding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_name

@@ -21,7 +21,7 @@ from rich.console import Console
 from roarbench import load_suite
 from roarbench.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submissions import SubmissionMode, read_submissions, store_submissions
+from roarbench.execution.submission_intake import SubmissionMode, read_submissions, store_submissions
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec

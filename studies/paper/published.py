@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import load_kept_predictions, load_own_network_board
 from roarbench.analysis.stored_results import collect_results
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator

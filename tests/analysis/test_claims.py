@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.paper import (
+from roarbench.analysis.paper_claims import (
     CLAIMS,
     RANDOM_RETRAINED,
     RANDOM_UNRETRAINED,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.faithfulness import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.stored_results import add_prediction_stability, collect_results
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator

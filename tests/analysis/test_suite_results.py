@@ -9,9 +9,9 @@ from math import comb
 import numpy as np
 import pytest
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.checks import is_at_chance, is_near_chance
 from roarbench.analysis.row_warnings import describe_warnings
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_warnings import (
     MARKS,
     Flag,
@@ -16,7 +17,6 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
     find_rows_at_floor,
 )
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import Order, ScoredNetwork, Unit

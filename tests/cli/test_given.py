@@ -19,8 +19,8 @@ from roarbench.plan.selection import add_from_options, read_estimators, select_p
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.plan.weights import make_weights_title
-from roarbench.report.estimator_profile import make_profile
-from roarbench.report.estimator_profile import make_run_command as command_of
+from roarbench.report.estimator_facts import make_profile
+from roarbench.report.estimator_facts import make_run_command as command_of
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results as made_up

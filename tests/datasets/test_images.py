@@ -24,7 +24,7 @@ from roarbench.datasets.decode_image import (
     inspect_image,
     refuse_damaged,
 )
-from roarbench.datasets.image_files import has_idx, read_idx
+from roarbench.datasets.file_formats import has_idx, read_idx
 from roarbench.enums import Split
 from roarbench.errors import DataError
 from tests.helpers.deep_files import deep_png, deep_tiff

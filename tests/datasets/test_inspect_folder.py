@@ -11,7 +11,7 @@ from PIL import Image
 
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.image_files import find_split_pairs, is_split
+from roarbench.datasets.file_formats import find_split_pairs, is_split
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import count_images, open_source
 from roarbench.enums import Split

@@ -16,7 +16,7 @@ from roarbench.execution.measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.this_machine import measure_rates
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
-from roarbench.jobs import JobOutcome
+from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite

@@ -16,7 +16,7 @@ from roarbench.execution.progress import Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
 from roarbench.execution.workload import count_work
-from roarbench.jobs import Job
+from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe

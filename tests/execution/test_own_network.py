@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_results import collect_results
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.api.suite_result import SuiteResult
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
@@ -24,7 +24,7 @@ from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_splits, make_reference
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.report.replication_table import format_replication, make_replication_record
+from roarbench.report.seed_replication_table import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_values import list_flat_rows
 from roarbench.stats.board_agreement import compare_boards

@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.execution import importance, jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
-from roarbench.jobs import JobOutcome
+from roarbench.job_interface import JobOutcome
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.provenance import read_code_version
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs

@@ -17,7 +17,7 @@ from roarbench.execution import jobs, ranking_jobs, scheduler
 from roarbench.execution.artifacts import list_needed_artifacts, read_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
-from roarbench.jobs import JobOutcome
+from roarbench.job_interface import JobOutcome
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.artifact_checksums import Checksums

@@ -20,7 +20,7 @@ from roarbench.execution.measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.jobs import Job, JobOutcome, perform_job
+from roarbench.job_interface import Job, JobOutcome, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe

@@ -8,8 +8,8 @@ from leaderboard.build_boards import make_board_record
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.records import make_cost_axis, make_linear_axis
 from leaderboard.render import list_addresses, render_page
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.protocols import ROAR, SHOWN

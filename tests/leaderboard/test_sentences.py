@@ -9,7 +9,7 @@ from leaderboard.headline import write_combined_headline, write_headline
 from leaderboard.page.board import list_key_entries
 from leaderboard.page.estimator import collect_doubts, explain_disagreement, write_verdict_sentence
 from leaderboard.records import BoardRow
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.plan.protocols import SHOWN
 from roarbench.report import table_notes
 from roarbench.report.table import CONTROLS, UNTRAINED

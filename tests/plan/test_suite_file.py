@@ -14,12 +14,12 @@ from roarbench.errors import CallerError, DataError
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
-from roarbench.plan.custom_suite import drop_estimators, read_suite_record, write_suite_record
 from roarbench.plan.data_section import read_published
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
 from roarbench.plan.suite_file import parse_suite, read_suite
+from roarbench.plan.suite_record import drop_estimators, read_suite_record, write_suite_record
 from roarbench.plan.suites import find_default_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.paper import read_published_curves
-from roarbench.analysis.suite_draws import Evidence
+from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order
 from roarbench.errors import CallerError

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_warnings import describe_row_warnings
 from roarbench.analysis.stored_results import collect_results
-from roarbench.analysis.suite_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import ScoredNetwork, Unit
@@ -21,7 +21,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.report import claim_table
 from roarbench.report.claim_table import format_claims, format_paper_gains, list_claims, list_paper_gains
-from roarbench.report.replication_table import compare_replication, format_replication, make_replication_record
+from roarbench.report.seed_replication_table import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import Kept

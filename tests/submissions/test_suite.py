@@ -16,7 +16,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import blur
 from roarbench.execution import importance, jobs
-from roarbench.execution import submissions as submitting
+from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import Explained, Explainers, read_explainers
+from roarbench.api.explanation_check_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.own_network_table import (
     OwnNetworkTable,

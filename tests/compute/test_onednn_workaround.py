@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.compute.networks import build_network
+from roarbench.compute.onednn_workaround import RightGradients, has_idle_taps
 from roarbench.compute.train import fit
-from roarbench.compute.weight_gradients import RightGradients, has_idle_taps
 from roarbench.enums import Precision
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES

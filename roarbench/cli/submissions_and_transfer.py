@@ -40,7 +40,7 @@ def validate(
     explain: Annotated[bool, declare_option("Show the traceback of a refusal.", flags="--explain")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
-    from roarbench.execution.submissions import check_submission
+    from roarbench.execution.submission_intake import check_submission
     from roarbench.submissions.file import Refusal, read_submission
 
     try:
