@@ -20,7 +20,7 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
-from roarbench.devices import COMPILING, choose_device, list_gpus
+from roarbench.devices import COMPILING, choose_device, list_gpu_ids
 from roarbench.execution.measurement import draw_images
 from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
@@ -46,7 +46,7 @@ def training(images: int, epochs: float, seed: int, compiling: bool) -> None:
 
 def per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
     """Measure the trainings in a minute, when each worker has done one that warms up."""
-    with LocalEngine(at_once, list_gpus()[:1]) as engine:
+    with LocalEngine(at_once, list_gpu_ids()[:1]) as engine:
         complete(engine, [(images, 1.0, 0, compiling)] * at_once)
         start = time.perf_counter()
         complete(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
@@ -71,11 +71,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=find_recipe("cifar10@1").epochs)
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])
     arguments = parser.parse_args()
-    name = torch.cuda.get_device_name() if list_gpus() else "processor"
+    name = torch.cuda.get_device_name() if list_gpu_ids() else "processor"
     print(f"{name}: resnet8 at 32 pixels, {arguments.images:,} images, {arguments.epochs:g} epochs")
     first = None
     for at_once in arguments.at_once:
-        for compiling in (False, True) if list_gpus() else (False,):
+        for compiling in (False, True) if list_gpu_ids() else (False,):
             rate = per_minute(at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling)
             first = first or rate
             how = ", compiled" if compiling else ""

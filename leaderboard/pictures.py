@@ -19,7 +19,7 @@ from leaderboard.page_text import make_slug
 from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.masks import assign_strata, compute_changes, draw_matching_ties, match_removed
+from roarbench.compute.masks import assign_strata, compute_changes, draw_matching_ties, make_other_image_masks
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.enums import TEST_IDS, Order, Split, Unit
 from roarbench.errors import StoreError
@@ -160,7 +160,7 @@ class PictureMaker:
             read_bin_codes(planes[self.others], layout),
             draw_matching_ties(self.seed, self.numbers, layout.features),
         )
-        return match_removed(
+        return make_other_image_masks(
             own, codes, assign_strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
         )
 

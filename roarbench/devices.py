@@ -53,7 +53,7 @@ def find_device(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def list_gpus() -> tuple[str, ...]:
+def list_gpu_ids() -> tuple[str, ...]:
     """Return the usable GPUs of this machine, as CUDA_VISIBLE_DEVICES names them.
 
     Raises:
@@ -83,7 +83,7 @@ def describe_cuda_failure() -> str:
     return "it gives no reason"
 
 
-def count_gpu_bytes() -> float:
+def compute_gpu_memory_share() -> float:
     """Return a process's share of its GPU in bytes; workers on one GPU share equally."""
     _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
@@ -92,7 +92,7 @@ def count_gpu_bytes() -> float:
 def count_available_gpu_bytes() -> float:
     """Return the bytes of its GPU share that a process has or can get now."""
     free, _ = torch.cuda.mem_get_info(choose_device())
-    return min(count_gpu_bytes(), free + torch.cuda.memory_reserved(choose_device()))
+    return min(compute_gpu_memory_share(), free + torch.cuda.memory_reserved(choose_device()))
 
 
 def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -14,9 +14,9 @@ from roarbench.devices import (
     SHARING,
     choose_device,
     compile_network,
+    compute_gpu_memory_share,
     count_available_gpu_bytes,
-    count_gpu_bytes,
-    list_gpus,
+    list_gpu_ids,
 )
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
@@ -32,13 +32,13 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert list_gpus() == ("0", "1")
+    assert list_gpu_ids() == ("0", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5a,3")
-    assert list_gpus() == ("GPU-5a", "3")
+    assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert list_gpus() == ()
+    assert list_gpu_ids() == ()
     assert this_machine.count_default_workers() == count_cores()
-    monkeypatch.setattr(this_machine, "list_gpus", lambda: ("0", "1", "2"))
+    monkeypatch.setattr(this_machine, "list_gpu_ids", lambda: ("0", "1", "2"))
     assert this_machine.count_default_workers() == 3
     for count, side, workers in ((64, 64, 12), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
         monkeypatch.setattr(this_machine, "count_cores", lambda count=count: count)
@@ -55,13 +55,13 @@ def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "init", too_old)
     with pytest.raises(CallerError) as refused:
-        list_gpus()
+        list_gpu_ids()
     assert str(refused.value) == (
         "the driver lists 1 GPU, but CUDA fails: The NVIDIA driver on your system is too old (found version 11040).; "
         "see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor"
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert list_gpus() == ()
+    assert list_gpu_ids() == ()
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
         monkeypatch.setenv(SHARING, str(workers))
         gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
         assert count_available_gpu_bytes() == bytes_each * 10**9, why
-        assert count_gpu_bytes() == 8 / workers * 10**9
+        assert compute_gpu_memory_share() == 8 / workers * 10**9
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):

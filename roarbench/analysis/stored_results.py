@@ -19,7 +19,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points, list_runs
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import REPLICATION, SuiteSpec, find_reference_pair
+from roarbench.plan.suite import REPLICATION, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_weights, set_explained_weights
 from roarbench.store.image_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
 from roarbench.store.quantus_scores import read_scores
@@ -223,7 +223,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
 
 def _is_own(result: RunResult) -> bool:
     """Return whether a network is scored beside others and under its own map."""
-    explained, scored = find_reference_pair(result.run.seed)
+    explained, scored = find_explained_and_scored_network(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 

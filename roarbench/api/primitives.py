@@ -13,8 +13,8 @@ from roarbench.api.inputs import check_labels, read_images, read_labels, to_arra
 from roarbench.api.removal import (
     Removal,
     check_model,
-    compute_feature_importance,
     compute_logits,
+    flatten_maps,
     hash_images,
     make_replacer,
     mark_removed,
@@ -52,7 +52,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
     """
-    flat = compute_feature_importance(maps, shape)
+    flat = flatten_maps(maps, shape)
     return ranking.rank(flat, ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
 
 
@@ -117,7 +117,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
     ties = places if read_order(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(masks.match_removed(own, bins, strata, read_order(order), ties)).view(shape)
+    return torch.from_numpy(masks.make_other_image_masks(own, bins, strata, read_order(order), ties)).view(shape)
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:

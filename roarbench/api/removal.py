@@ -87,9 +87,7 @@ def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
     return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
 
 
-def compute_feature_importance(
-    maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR
-) -> NDArray[np.float32]:
+def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
     """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), that of the maps if None."""
     found = to_array(maps, "maps")
     if found.ndim not in (3, 4) or not found.size:
@@ -112,7 +110,7 @@ def rank_maps(
 
     Ties are broken by `draw_tie_order`, or as `ties` says where several maps of the same images share them.
     """
-    flat = compute_feature_importance(maps, tuple(pixels.shape[1:]), unit)
+    flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
     with reraise_as_caller_error():

@@ -159,12 +159,12 @@ class SuiteResult:
         """
         import pandas
 
-        from roarbench.report.combined_table import flatten_rows, list_values_of_both
+        from roarbench.report.combined_table import flatten_rows, list_shared_values_of_tables
         from roarbench.report.table_values import list_flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
         if isinstance(table, TwoQuestions):
-            flat, shared = flatten_rows(table), list_values_of_both(table)
+            flat, shared = flatten_rows(table), list_shared_values_of_tables(table)
         else:
             flat, shared = list_flat_rows(table), list_shared_values(table)
         called = {row: name for name, row in self._called.items()}

@@ -169,11 +169,11 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
 
     Neither keeps a recipe with `compile = true` from compiling. A line says so where no GPU is there to compile for.
     """
-    from roarbench.devices import COMPILING, list_gpus
+    from roarbench.devices import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
     from roarbench.store.training_modes import explain_compiling
 
-    gpus = list_gpus()
+    gpus = list_gpu_ids()
     if not place.compile and gpus and (why := explain_compiling(workspace, part)):
         console.print(why, soft_wrap=True)
         place = replace(place, compile=True)
@@ -223,7 +223,7 @@ def replicate(
     from roarbench.report.seed_replication_table import (
         compare_replication,
         format_replication,
-        list_not_compared,
+        list_uncompared_protocols,
         make_replication_record,
     )
 
@@ -237,7 +237,7 @@ def replicate(
     print_report(
         format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
     )
-    if others := list_not_compared(found, part):
+    if others := list_uncompared_protocols(found, part):
         alone = propose_command("replicate", "--suite", part.called, "--protocol", others[0])
         err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
     if any(one.opposed for one in found.values() if one):

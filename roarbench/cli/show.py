@@ -242,7 +242,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         Evidence(suite_results, find_default_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
     )
     found, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
-    described = claim_table.describe_results(evidence) if evidence else None
+    described = claim_table.describe_measured_suite(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""
     text = f"{claim_table.format_claims(found, ours)}\n{claim_table.format_paper_gains(gains)}"
     record = {"ours": described, "claims": found, "published_gains": gains}

@@ -54,10 +54,10 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)
     if tied.any():
         found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
-    return Ranked(found, compute_tied_shares(ordered))
+    return Ranked(found, compute_largest_tie_shares(ordered))
 
 
-def compute_tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
+def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Compute `Ranked.tied` from the features of each map, sorted."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
     return [1 / d if row.all() else _longest_run(row) / d for row in new]

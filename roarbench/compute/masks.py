@@ -59,7 +59,7 @@ def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDA
     return found
 
 
-def match_removed(
+def make_other_image_masks(
     own: NDArray[np.bool_],
     places: NDArray[np.unsignedinteger[Any]],
     found: NDArray[np.unsignedinteger[Any]],

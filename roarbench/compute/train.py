@@ -35,8 +35,8 @@ from roarbench.compute.streaming import ExchangedImages, StreamedImages
 from roarbench.devices import (
     can_use_bf16,
     compile_network,
+    compute_gpu_memory_share,
     count_available_gpu_bytes,
-    count_gpu_bytes,
     find_device,
     is_compilation_on,
     is_out_of_memory,
@@ -171,12 +171,13 @@ class Training:
 
     def _halve(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
-        if count_available_gpu_bytes() < _OURS * count_gpu_bytes():
+        if count_available_gpu_bytes() < _OURS * compute_gpu_memory_share():
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:
             why = "; batch norm allows no smaller parts" if normed else ""
-            seen = f"a step of {self.at_once} images takes more than {format_bytes(count_gpu_bytes())} of GPU memory"
+            share = format_bytes(compute_gpu_memory_share())
+            seen = f"a step of {self.at_once} images takes more than {share} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
         self.at_once //= 2
 

@@ -81,7 +81,7 @@ class MapRequest(NamedTuple):
     settings: Settings = PAPERS  # parameters of noisy copies and of integrated gradients' path
 
 
-def compute_model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
+def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
 
     All requests have the same images and numbers, so the noise is drawn once. The maps of one request do not depend on
@@ -259,7 +259,7 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if find_settings(e) == settings}
             looks[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
-    made = dict(zip(looks, compute_model_maps(list(looks.values())) if looks else (), strict=True))
+    made = dict(zip(looks, compute_maps_of_models(list(looks.values())) if looks else (), strict=True))
     by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [
         {e.id: found[find_settings(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}

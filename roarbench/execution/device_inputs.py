@@ -22,7 +22,7 @@ from roarbench.compute.degrade import (
     unpack_bits,
 )
 from roarbench.compute.inputs import Inputs
-from roarbench.compute.masks import assign_strata, draw_matching_ties, match_removed
+from roarbench.compute.masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streaming import StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes
@@ -128,7 +128,7 @@ def _memory() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()
 
 
-def match_bits(
+def make_packed_other_image_masks(
     images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return packed masks, uint8 (n, width), that follow other images' maps, matched in how much removal changes an
@@ -143,7 +143,7 @@ def match_bits(
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[others[rows]], rankings.layout)
-        found = match_removed(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
+        found = make_other_image_masks(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
         made[rows] = np.packbits(found, axis=1)
     return made
 

@@ -80,11 +80,11 @@ def make_and_time_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Make the maps of a range of images by estimator id, on the CPU."""
-    made = make_and_time_maps_together([(explained, name) for name in names], split, start, stop)
+    made = make_maps_for_networks([(explained, name) for name in names], split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
-def make_and_time_maps_together(request: Requests, split: Split, start: int, stop: int) -> Made:
+def make_maps_for_networks(request: Requests, split: Split, start: int, stop: int) -> Made:
     """Make the maps of a range of images for several explained networks; noise is drawn once for all.
 
     The maps stay on their device.
@@ -106,7 +106,7 @@ def make_and_time_maps_together(request: Requests, split: Split, start: int, sto
 def make_maps_and_ties(
     request: Requests, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[Made, Callable[[int], Tensor]]:
-    """Make maps as `make_and_time_maps_together`; the call draws the tie order on the device, int32 (n, d).
+    """Make maps as `make_maps_for_networks`; the call draws the tie order on the device, int32 (n, d).
 
     It takes d, one of these sizes, and draws once for each.
     """
@@ -117,10 +117,10 @@ def make_maps_and_ties(
         return send_to_device(torch.from_numpy(draw_tie_order(ids, d)), choose_device())
 
     if choose_device().type == "cpu":
-        return make_and_time_maps_together(request, split, start, stop), drawn
+        return make_maps_for_networks(request, split, start, stop), drawn
     with ThreadPoolExecutor(1) as thread:  # the GPU makes maps meanwhile
         thread.map(drawn, sizes)
-        return make_and_time_maps_together(request, split, start, stop), drawn
+        return make_maps_for_networks(request, split, start, stop), drawn
 
 
 class _Explaining(NamedTuple):

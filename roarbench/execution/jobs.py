@@ -37,8 +37,8 @@ from roarbench.execution.device_inputs import (
     get_device_mean,
     load_pixels,
     make_degraded,
+    make_packed_other_image_masks,
     make_untouched,
-    match_bits,
     remove_features,
 )
 from roarbench.execution.importance import make_image_ids
@@ -46,7 +46,7 @@ from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
-from roarbench.plan.suite import find_reference_pair
+from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
@@ -235,7 +235,7 @@ def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDAr
     if _twin(run) != MATCHED_IMAGE:
         return removed
     others = _pair_images(images, Split.TEST, run.seed)
-    return match_bits(images, run, rankings, removed, others)
+    return make_packed_other_image_masks(images, run, rankings, removed, others)
 
 
 def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
@@ -289,7 +289,7 @@ def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredT
                     weights=weights,
                 )
             )
-            own, scored = find_reference_pair(run.seed)
+            own, scored = find_explained_and_scored_network(run.seed)
             if removed is not None and own == scored:
                 remarks[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
     return ScoredTogether(tuple(results), remarks)

@@ -110,7 +110,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
-def time_training(suite: SuiteSpec, recipe: Recipe) -> float:
+def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     """Time the suite's network in a training by a recipe, on made-up images: seconds of an image in the mean."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
@@ -260,7 +260,7 @@ def describe_training_modes(speeds: Speeds) -> str:
 def _measure(suite: SuiteSpec, mode: str) -> float | str:
     with _compiling(mode):
         try:
-            rate = 1 / time_training(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
+            rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
         except Exception as error:  # a compiler may raise anything, and the error is the measured result
             return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
     return (mode and explain_no_compilation()) or rate

@@ -19,11 +19,12 @@ from roarbench.submissions.explain import count_images_per_sandbox
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps
 _Piece = tuple[NDArray[np.uint8], MapProvenance]
+FailureReason = str
 
 
 def rank_shard(
     work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
-) -> dict[RankingSpec, str]:
+) -> dict[RankingSpec, FailureReason]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
     Several explained networks may share a pass, as noisy copies use the same draws. Existing bit-planes are not made
@@ -43,7 +44,7 @@ def rank_shard(
         for spec in todo:
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
-        failed: dict[RankingSpec, str] = {}
+        failed: dict[RankingSpec, FailureReason] = {}
         size = _batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
             asked = [spec for spec in todo if spec not in failed]
@@ -89,7 +90,7 @@ def _rank_batch(
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
-    failed: dict[RankingSpec, str] = {}
+    failed: dict[RankingSpec, FailureReason] = {}
     for spec, pair in asked.items():
         try:
             planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)

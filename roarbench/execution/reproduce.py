@@ -18,7 +18,7 @@ from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.this_machine import measure_rates
-from roarbench.plan.planned_runs import Point, find_scored_network, list_reference_points, make_reference
+from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
@@ -146,7 +146,7 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == list_reference_points(suite)[0].cell  # every suite with explained networks has this run
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        network = find_scored_network(asked, Point(run.cell, run.seed), run.data)
+        network = find_shared_network_key(asked, Point(run.cell, run.seed), run.data)
         if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
     if run.given and run.network and not run.cell.retrain.trains:

@@ -22,7 +22,7 @@ from roarbench.compute.networks import build_network
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import list_gpus
+from roarbench.devices import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifacts import list_needed_artifacts, read_checksums, verify_inputs
@@ -296,7 +296,7 @@ def _decode(request: Request, workspace: Workspace, console: Console) -> ImageDa
     start = time.monotonic()
     record = request.suite.dataset_record
     # this machine's CPUs decode photographs, even if remote workers do the rest
-    workers = count_cores() if list_gpus() else min(request.workers, PER_CORE * count_cores())
+    workers = count_cores() if list_gpu_ids() else min(request.workers, PER_CORE * count_cores())
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
     if watch.used and images.repairs:

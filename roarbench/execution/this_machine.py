@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roarbench.devices import (
-    list_gpus,
+    list_gpu_ids,
 )
 from roarbench.errors import CallerError
 from roarbench.execution.measurement import measure_worker_rates
@@ -27,7 +27,7 @@ def count_default_workers(side: int | None = None) -> int:
 
     Up to 64 pixels, one process leaves a GPU idle between kernels, so several share it, one per core.
     """
-    count = len(list_gpus())
+    count = len(list_gpu_ids())
     return (
         count * max(1, min(_SHARING if side and side <= _SMALL else 1, count_cores() // count))
         if count
@@ -48,13 +48,13 @@ def count_workers(requested: int | None, side: int | None = None) -> int:
 
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
     """Start processes on this machine; `logs` is a folder for their logs."""
-    return LocalEngine(workers, list_gpus(), logs)
+    return LocalEngine(workers, list_gpu_ids(), logs)
 
 
 @contextmanager
 def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
     """Start a worker on this machine and yield a function by which it measures rates; `say` takes messages."""
-    every = list_gpus()
+    every = list_gpu_ids()
     with LocalEngine(1, every) as engine:
 
         def measure(suite: SuiteSpec, work: Work | None) -> Rates:

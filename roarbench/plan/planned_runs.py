@@ -174,7 +174,7 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
         limit=limit,
         given=suite.given_to(number) if explained else "",
         maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
-        network=find_scored_network(suite, point, data),
+        network=find_shared_network_key(suite, point, data),
     )
 
 
@@ -190,7 +190,7 @@ def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, 
     return {point: run.key for point, run in list_runs(suite, data, limit).items()}
 
 
-def find_scored_network(suite: SuiteSpec, point: Point, data: str) -> str:
+def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
     """Return the key of the shared network that scores a point; empty for other networks."""
     cell, number = point.cell, suite.scored(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:

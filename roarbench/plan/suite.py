@@ -27,7 +27,7 @@ _COLOUR = ("colour-deviation", "saturation-deviation")
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
-def find_reference_pair(seed: int) -> tuple[int, int]:
+def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
     """Return the numbers of the explained and the scored network of a seed."""
     return divmod(seed % REPLICATION, SIBLINGS)
 
@@ -136,13 +136,15 @@ class SuiteSpec:
 
     def explained(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that ranks for a cell; the next one for a twin of that name."""
-        number = find_reference_pair(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
+        number = (
+            find_explained_and_scored_network(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
+        )
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def scored(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
         return (
-            find_reference_pair(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
+            find_explained_and_scored_network(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         ) % self.references
 
     def reference_seed(self, number: int) -> int:

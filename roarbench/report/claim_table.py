@@ -119,7 +119,7 @@ def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> di
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_settled_cells(claim, measure, clear)}
 
 
-def describe_results(evidence: Evidence) -> dict[str, Any]:
+def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, images and explained network of our numbers."""
     suite_results = evidence.suite_results
     return {

@@ -44,7 +44,7 @@ def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpe
     return found
 
 
-def list_not_compared(found: Replications, part: SuiteSpec) -> list[str]:
+def list_uncompared_protocols(found: Replications, part: SuiteSpec) -> list[str]:
     """List the names of a part's protocols that were not compared."""
     compared = {protocol for protocol, one in found.items() if one}
     return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in compared))

@@ -18,10 +18,10 @@ from roarbench.analysis.row_warnings import (
     SOME,
     STRONG,
     Mark,
-    describe_floor,
     describe_row_warnings,
+    describe_rows_not_above_masks,
     find_row_marks,
-    find_rows_at_floor,
+    find_rows_not_above_masks,
 )
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import name_rows
@@ -72,7 +72,7 @@ def format_markdown(panel: Panel) -> str:
 def format_json(panel: Panel) -> str:
     """Format the panel as JSON: accuracies are fractions, gains and areas accuracy points, missing is null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
-    agreements, floors = panel.agreements.items(), find_rows_at_floor(evidence)
+    agreements, floors = panel.agreements.items(), find_rows_not_above_masks(evidence)
     content = {
         "suite": results.suite.name,
         "version": results.suite.version,
@@ -276,7 +276,7 @@ def list_doubts(panel: Panel) -> list[str]:
         return [*dropped, *flagged, less]
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
-    floor = filter(None, [describe_floor(find_rows_at_floor(evidence))])
+    floor = filter(None, [describe_rows_not_above_masks(find_rows_not_above_masks(evidence))])
     return [*dropped, *_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
 
 

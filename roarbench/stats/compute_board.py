@@ -22,7 +22,7 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain,
     predict_replication,
 )
-from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, compute_places
+from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_gains
 from roarbench.stats.variance import References, Spread, estimate_spread
@@ -206,7 +206,7 @@ class Judge(Drawn):
         found = (
             compute_place_intervals(self.all_pairs, joining)
             if self.repeated
-            else compute_places(self.all_pairs.values, joining)
+            else rank_by_gain(self.all_pairs.values, joining)
         )
         return dict(zip(self.placed, found, strict=True))
 

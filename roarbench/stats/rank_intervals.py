@@ -71,7 +71,7 @@ class Place(NamedTuple):
     joining: bool = False  # an added row, which changes no other row's place: shown in brackets
 
 
-def compute_places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
+def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
     """Return places by the values alone, for gains of shape (estimators,); `joining`: see `compute_place_intervals`."""
     own = _compute_without(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
@@ -101,7 +101,7 @@ def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list
             high=int(rivals[index] - below[index]),
             groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
         )
-        for index, point in enumerate(compute_places(gains, joining))
+        for index, point in enumerate(rank_by_gain(gains, joining))
     ]
 
 

@@ -20,7 +20,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.runs import Run
-from roarbench.plan.suite import find_reference_pair
+from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
 from roarbench.store.leases import (
     Lease,
@@ -283,7 +283,7 @@ class ResultsStore:
         for data, seed, retrain, text in rows:
             # skips parsing: most records have neither field
             made = json.loads(text) if '"limit":' in text or '"given":' in text else {}
-            number = find_reference_pair(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
+            number = find_explained_and_scored_network(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from roarbench.compute.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import DegradedImages, compute_removal_magnitude
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
-from roarbench.compute.masks import assign_strata, match_removed
+from roarbench.compute.masks import assign_strata, make_other_image_masks
 from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
 from roarbench.compute.scoring import predict
@@ -127,7 +127,7 @@ class Lab:
         codes, made = read_bin_codes(planes, LAYOUT)[self.others], {}
         for t in LEVELS:
             packed = find_removed_bits(planes, t, Order.MORF, LAYOUT)
-            given = match_removed(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
+            given = make_other_image_masks(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
             made[f"{t} own"] = self.correct(model, packed)
             made[f"{t} other"] = self.correct(model, packed[self.others])
             made[f"{t} {name}"] = self.correct(model, np.packbits(given, axis=1))
@@ -248,7 +248,7 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor, tried: dict[str, Str
         equal = np.zeros_like(own)
         spent = np.take_along_axis(energy, given, 1).cumsum(1)
         np.put_along_axis(equal, given, spent <= (energy * own).sum(1, keepdims=True), axis=1)
-        masks = {name: match_removed(own, fine, found, Order.MORF, lab.turns) for name, found in tried.items()}
+        masks = {name: make_other_image_masks(own, fine, found, Order.MORF, lab.turns) for name, found in tried.items()}
         for name, mask in (masks | {"energy": equal}).items():
             made[f"{t} {name}"] = lab.correct(model, np.packbits(mask, axis=1))
     return made

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.removal import Removal, compute_feature_importance, compute_logits
+from roarbench.api.removal import Removal, compute_logits, flatten_maps
 from roarbench.compute.degrade import DegradedImages, replace_features
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
@@ -204,7 +204,7 @@ class Group(NamedTuple):
         count, images = len(self.models), self.images
         found = np.zeros((len(maps), count, len(removal.levels), len(images)), np.bool_)
         for number, one in enumerate(maps):
-            features = compute_feature_importance(one.detach(), tuple(images.shape[1:]), removal.unit)
+            features = flatten_maps(one.detach(), tuple(images.shape[1:]), removal.unit)
             ranked = rank(features, draw_tie_order(self.ids.numpy(), features.shape[1]))
             for level, mask in enumerate(removal.masks(ranked, images.shape)):
                 left = normalise(replace_features(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import compute_removal_magnitude
-from roarbench.compute.masks import assign_strata, compute_smoothness, match_removed
+from roarbench.compute.masks import assign_strata, compute_smoothness, make_other_image_masks
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.estimator import blur
 from tests.helpers.streamed import encoded
@@ -57,9 +57,9 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
     own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
     found, ties = assign_strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
     codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
-    made = match_removed(own, codes, found, order, ties)
+    made = make_other_image_masks(own, codes, found, order, ties)
     assert_array_equal(
-        match_removed(own, codes * np.uint16(300), found, order, ties), made
+        make_other_image_masks(own, codes * np.uint16(300), found, order, ties), made
     )  # more bins than a byte has room
     for image in range(N):
         place = np.empty(D, int)

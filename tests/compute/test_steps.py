@@ -41,7 +41,7 @@ def weights_after(training):
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
-    monkeypatch.setattr(train, "count_gpu_bytes", lambda: memory["share"])
+    monkeypatch.setattr(train, "compute_gpu_memory_share", lambda: memory["share"])
     monkeypatch.setattr(train, "count_available_gpu_bytes", lambda: memory["there"])
     return memory
 

@@ -20,8 +20,8 @@ from roarbench.estimators.engine import (
     Moments,
     Subject,
     compute_importance_maps,
+    compute_maps_of_models,
     compute_maps_together,
-    compute_model_maps,
 )
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Batch, Passes, blur
 from roarbench.estimators.noise import make_noisy_copies
@@ -90,7 +90,7 @@ def test_all_18_are_captums_bases_combined(base, model, batch, black):
     assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
     copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED, NOISE) for j in range(SAMPLES))]
     clean, *noisy = (captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
-    (found,) = compute_model_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
+    (found,) = compute_maps_of_models([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
     for form, slow in SLOW.items():
         # 1e-10 of the largest value: some hundred summands in each layer and 25 points lose 2 to 4 digits of float64
         assert_near(found.maps[base, form], torch.from_numpy(slow(clean, np.stack(noisy))), 1e-10)

@@ -15,7 +15,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.cam import stretch_over_image
-from roarbench.estimators.families.perturbation import count_squares, number_squares
+from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
 from roarbench.estimators.network_parts import find_blocks, run_to_layer
 from roarbench.estimators.noise import draw_coalitions, draw_mask_cells, draw_path_points, make_noisy_copies
 from roarbench.plan.suites import find_suite
@@ -177,14 +177,14 @@ def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
 
 
 def test_squares_by_hand():
-    assert number_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
+    assert number_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],
         [0, 0, 1, 1, 2, 2],
         [3, 3, 4, 4, 5, 5],
         [6, 6, 7, 7, 8, 8],
     ]
-    assert number_squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert [count_squares(torch.zeros(1, 1, *size), 3) for size in ((4, 5), (2, 3))] == [9, 6]
+    assert number_grid_squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert [count_grid_squares(torch.zeros(1, 1, *size), 3) for size in ((4, 5), (2, 3))] == [9, 6]
 
 
 def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
@@ -192,7 +192,7 @@ def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
     model = nn.Sequential(nn.Flatten(), dense(*weights.tolist())).double().eval()
     weights = model[1].weight.detach()
     own = (weights[batch.targets].view(batch.images.shape) * batch.images).sum(1)
-    numbers = number_squares(batch.images, 3)
+    numbers = number_grid_squares(batch.images, 3)
     expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 

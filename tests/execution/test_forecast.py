@@ -133,7 +133,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
     steps.clear()
-    assert measurement.time_training(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
+    assert measurement.time_training_per_image(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

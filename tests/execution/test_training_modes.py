@@ -42,7 +42,7 @@ def seconds(monkeypatch):
             raise taken
         return taken
 
-    monkeypatch.setattr(measurement, "time_training", timed)
+    monkeypatch.setattr(measurement, "time_training_per_image", timed)
     return found
 
 
@@ -86,7 +86,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
-    monkeypatch.setattr(devices, "list_gpus", lambda: ("0",))
+    monkeypatch.setattr(devices, "list_gpu_ids", lambda: ("0",))
     said = doctor.record_training_modes(QUICK, tmp_path).found
     assert said.endswith("compiles resnet-quick at 64 pixels by quick@2, as doctor measured 4,000 images/s instead of "
                          "3,000 on a GPU")  # fmt: skip
@@ -96,7 +96,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     for asked, compiles in ((False, False), (True, True)):  # nothing was measured of this suite
         _choose_compiling(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
         assert (os.environ.pop(COMPILING, "") == "default") is compiles
-    monkeypatch.setattr(devices, "list_gpus", lambda: ())
+    monkeypatch.setattr(devices, "list_gpu_ids", lambda: ())
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert COMPILING not in os.environ
 
@@ -131,7 +131,7 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
 )
 def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gpus, told, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(devices, "list_gpus", lambda: gpus)
+    monkeypatch.setattr(devices, "list_gpu_ids", lambda: gpus)
     _choose_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
     line = "trains uncompiled: networks are compiled on a GPU alone, and this machine has none\n"
     assert console.file.getvalue() == line * told

@@ -17,7 +17,7 @@ from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution import jobs
-from roarbench.execution.device_inputs import match_bits
+from roarbench.execution.device_inputs import make_packed_other_image_masks
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
@@ -61,7 +61,7 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     rankings = rankings_of(ranked, run)
     own = removed(rankings, Split.TEST, 0.5, MATCHED.order)
     others = pair_images(TEST, TEST_IDS, 0)
-    matched = match_bits(ranked.images, run, rankings, np.packbits(own, axis=1), others)
+    matched = make_packed_other_image_masks(ranked.images, run, rankings, np.packbits(own, axis=1), others)
     matched = np.unpackbits(matched, axis=1, count=own.shape[1]).astype(bool)
     for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
         assert (makes.mask(rankings, kind) == bits[numbers]).mean() > 0.999, kind

@@ -18,7 +18,7 @@ from roarbench.compute.scoring import predict
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import MapInput
-from roarbench.estimators.families.perturbation import number_squares
+from roarbench.estimators.families.perturbation import number_grid_squares
 from tests.helpers.networks import assert_near, images_like_photographs, residual_network
 from tests.helpers.streamed import encoded, seeded
 
@@ -41,7 +41,7 @@ def captum(name, network, batch):
         return attr.GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
     if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
         return attr.Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
-    nine = number_squares(images, 3)[None, None]
+    nine = number_grid_squares(images, 3)[None, None]
     return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
 
 

@@ -19,9 +19,9 @@ from roarbench.stats.bootstrap import (
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_place_intervals,
-    compute_places,
     find_significant_pairs,
     find_tie_groups,
+    rank_by_gain,
 )
 
 
@@ -55,8 +55,8 @@ def normal_draws(gains, deviation, resamples=2000, seed=0):
 
 def test_places_by_hand():
     """Equal gains share the better place. Noise of 1 makes a difference of 1 nothing and one of 20 certain."""
-    assert [place.place for place in compute_places(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
-    assert compute_places(np.array([1.0]))[0].low is None
+    assert [place.place for place in rank_by_gain(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
+    assert rank_by_gain(np.array([1.0]))[0].low is None
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
     found = compute_place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
     assert [(one.place, one.low, one.high, one.groups) for one in found] == [

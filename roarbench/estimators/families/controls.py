@@ -49,12 +49,12 @@ def deviation(inputs: MapInput) -> Tensor:
     return (inputs.images - inputs.baseline).abs()
 
 
-def colour_deviation(inputs: MapInput) -> Tensor:
+def input_x_colour_deviation(inputs: MapInput) -> Tensor:
     """Return each value's distance from the training mean, 0, times its distance from the mean of its pixel."""
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
-def saturation_deviation(inputs: MapInput) -> Tensor:
+def saturation_x_deviation(inputs: MapInput) -> Tensor:
     """Return a pixel's saturation, maximum minus minimum, times the deviation of the blurred image."""
     images = inputs.images
     return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blur(images, _FINE).abs()
@@ -91,7 +91,7 @@ def contrast(inputs: MapInput) -> Tensor:
     return (inputs.images - around).abs()
 
 
-def class_template(inputs: MapInput) -> Tensor:
+def input_x_class_mean(inputs: MapInput) -> Tensor:
     """Return the image times its class's mean training image, where there is detail, near the centre.
 
     The first product is input x gradient of the nearest-class-mean classifier.
@@ -139,10 +139,10 @@ ESTIMATORS = (
         maps=lambda asked: blur(deviation(asked)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
         about="signed distance of a number from the training mean times that from its pixel's mean",
-        control=True, maps=colour_deviation, papers=(), neighbours=False),
+        control=True, maps=input_x_colour_deviation, papers=(), neighbours=False),
     Estimator("saturation-deviation", title="Saturation",
         about="saturation times the distance of the blurred image from the training mean", control=True,
-        maps=saturation_deviation, papers=(), neighbours=True),
+        maps=saturation_x_deviation, papers=(), neighbours=True),
     Estimator("sobel", title="Sobel edges", about="Sobel gradient magnitude of each channel", control=True, maps=sobel,
         papers=(SOBEL, HOOKER), neighbours=True),
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
@@ -152,7 +152,7 @@ ESTIMATORS = (
         control=True, maps=contrast, papers=(), neighbours=True),
     Estimator("class-template", title="Class template",
         about="image times mean training image of the predicted class, where there is detail, near the middle",
-        control=True, uses_prediction=True, maps=class_template, papers=(), neighbours=True),
+        control=True, uses_prediction=True, maps=input_x_class_mean, papers=(), neighbours=True),
     Estimator("linear-classifier", title="Linear classifier",
         about="image times weights of a linear classifier of thumbnails for the predicted class, where there is detail",
         control=True, uses_prediction=True, maps=linear_classifier, papers=(), neighbours=False),

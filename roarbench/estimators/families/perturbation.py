@@ -29,7 +29,7 @@ SHAPLEY_FEATURES = 16  # maximum features: 65,536 coalitions per image
 _AT_ONCE = 256  # coalitions of every image per pass
 
 
-def number_squares(images: Tensor, patches: int) -> Tensor:
+def number_grid_squares(images: Tensor, patches: int) -> Tensor:
     """Return the number of each pixel's square, int64 (h, w), counted row by row, `patches` squares along a side.
 
     A shorter side has one square per pixel.
@@ -39,7 +39,7 @@ def number_squares(images: Tensor, patches: int) -> Tensor:
     return down[:, None] * min(patches, w) + across
 
 
-def count_squares(images: Tensor, patches: int) -> int:
+def count_grid_squares(images: Tensor, patches: int) -> int:
     """Count the squares of `squares`."""
     h, w = images.shape[-2:]
     return min(patches, h) * min(patches, w)
@@ -75,8 +75,8 @@ def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute the drop of the logit after one grid square takes its baseline."""
     images, patches = inputs.images, inputs.estimator.whole("patches")
-    numbers = number_squares(images, patches)
-    gone = (numbers == square for square in range(count_squares(images, patches)))
+    numbers = number_grid_squares(images, patches)
+    gone = (numbers == square for square in range(count_grid_squares(images, patches)))
     return sum(_falls(inputs, gone), images.new_zeros(()))
 
 
@@ -133,8 +133,8 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     weights are equal, and all images share them, so one matrix solves for all. (Captum takes one image at a time.)
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
-    numbers = number_squares(images, patches)
-    drawn = noise.draw_coalitions(count_squares(images, patches), inputs.estimator.whole("samples"), SEED)
+    numbers = number_grid_squares(images, patches)
+    drawn = noise.draw_coalitions(count_grid_squares(images, patches), inputs.estimator.whole("samples"), SEED)
     members = torch.from_numpy(drawn).to(images.device)
     empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
     said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
@@ -145,7 +145,7 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     return values[:, numbers][:, None]
 
 
-def shapley(inputs: MapInput) -> Tensor:
+def exact_shapley(inputs: MapInput) -> Tensor:
     """Compute the exact Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
 
     A coalition's value is the logit with its members from the image and all other features from the baseline. Its
@@ -208,6 +208,6 @@ ESTIMATORS = (
         cost=lambda row, features: Passes(2 + row.whole("samples"), 0), papers=(LUNDBERG,), neighbours=True,
         few_samples=True),
     Estimator("shapley", title="Shapley values", about="exact Shapley values, for few features",
-        maps=shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
+        maps=exact_shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
         papers=(SHAPLEY, LUNDBERG), neighbours=False, most_features=SHAPLEY_FEATURES),
 )  # fmt: skip
