@@ -28,16 +28,21 @@ def said(folder, program, *words):
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy with all patches, the bundled photographs linked: the suite is one on the new data set."""
+    """A copy with all patches and the new suite's hash, the bundled photographs linked; the suite has the new data."""
     folder = tmp_path_factory.mktemp("extended")
     for name in ("roarbench", "tests", "results"):
         ignored = shutil.ignore_patterns("bundled", "__pycache__", "*.parquet")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
-    for patch in PATCHES:
-        subprocess.run(["git", "apply", "-C1", "--whitespace=error", patch], cwd=folder, check=True)
+    subprocess.run(["git", "apply", "--whitespace=error", *PATCHES], cwd=folder, check=True)
+    said(folder, "import runpy; runpy.run_path('tests/test_frozen.py', run_name='__main__')")
     return folder
+
+
+def list_touched(prefix):
+    """The files that the patches change, in their headings with `--- a/` or `+++ b/` alone."""
+    return [name for patch in PATCHES for name in re.findall(rf"(?m)^{prefix}(\S+)$", patch.read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +62,32 @@ def test_what_the_page_names_is_there():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_the_patches_apply_after_other_additions_to_the_same_tables(tmp_path):
+    """A line after every entry stands for somebody else's data set, which may be beside any other."""
+    changed = list_touched(re.escape("--- a/"))
+    assert set(changed) == {"roarbench/datasets/catalogue.py", "tests/datasets/test_records.py"}
+    for name in changed:
+        text = (ROOT / name).read_text()
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(re.sub(r"(?m)^(.*[,({])$", r"\1\n    # another,", text))
+    subprocess.run(["git", "apply", "--whitespace=error", *PATCHES], cwd=tmp_path, check=True)
+    assert '"mnist"' in (tmp_path / changed[0]).read_text()
+
+
+def test_the_new_estimator_ranks_as_no_other_does(extended):
+    program = """
+import torch
+from roarbench.estimators.catalogue import ESTIMATORS
+from tests.helpers.networks import images_like_photographs, importance, residual_network
+model, batch = residual_network(torch.float64), images_like_photographs(1, torch.float64)
+names = [name for name, row in ESTIMATORS.items() if row.has_map and not row.control and not row.most_features]
+orders = {name: importance(name, model, batch).flatten().argsort(stable=True) for name in names}
+new = orders.pop("grad-max")
+print(len(orders) > 20, *(name for name, order in orders.items() if torch.equal(order, new)))
+"""
+    assert said(extended, program) == "True\n"
+
+
 def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, digits, tmp_path):
     plan = json.loads(said(extended, CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
     # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
@@ -70,10 +101,10 @@ def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, d
 
 def test_the_tests_that_the_patches_touch_pass(extended):
     """Among them a case by hand of the new estimator, and the hash of the new suite."""
-    touched = [name for patch in PATCHES for name in re.findall(r"(?m)^\+\+\+ b/(\S+)$", patch.read_text())]
-    files = [name for name in touched if Path(name).name.startswith("test_")]
-    assert len(files) == 2 and "tests/frozen.json" in touched
+    files = [name for name in list_touched(re.escape("+++ b/")) if Path(name).name.startswith("test_")]
+    assert len(files) == 2
+    assert "mnist-brief@1" in json.loads((extended / "tests" / "frozen.json").read_text())["suites"]
     tests = (*files, "tests/test_frozen.py", "tests/plan/test_suites.py")
     words = ("-q", "-p", "no:cacheprovider", "-k", "not every_published_row")  # the copy has no files of rows
     said(extended, "import pytest, sys; sys.exit(pytest.main())", *words, *tests)
-    assert "ixg " in said(extended, CLI, "estimators")
+    assert "grad-max " in said(extended, CLI, "estimators")
