@@ -27,8 +27,8 @@ from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
+from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.compute.train import fit
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
@@ -38,7 +38,7 @@ from roarbench.estimators import engine
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
-from roarbench.estimators.network_parts import fold_batchnorm, split_stem
+from roarbench.estimators.network_surgery import fold_batchnorm, split_stem
 from roarbench.plan.recipes import find_recipe
 
 _RECIPE = "imagenette64@1"  # with fewer epochs, see `--epochs`

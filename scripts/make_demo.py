@@ -16,7 +16,7 @@ from leaderboard.views import read_views
 from roarbench.store import schema
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
-from roarbench.store.submissions import Kind, put_remarks
+from roarbench.store.submissions_and_annotations import Kind, put_remarks
 from roarbench.store.workspace import Workspace
 
 

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from roarbench.compute.bit_planes import Layout, encode
+from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.ranking import draw_tie_order, sort_keys
-from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.network_parts import fold_batchnorm
+from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.workload import Work, count_work
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suite_file import read_suite

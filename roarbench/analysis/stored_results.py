@@ -26,7 +26,7 @@ from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import (
+from roarbench.store.submissions_and_annotations import (
     Kind,
     explain_unverified,
     find_entered_ids,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from roarbench.datasets.catalogue import make_own_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels, is_deep_grey
-from roarbench.datasets.preparation import check_resizing, read_moments
+from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published
 from roarbench.text import fit_on_one_line

@@ -20,7 +20,7 @@ from roarbench.datasets.locations import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.execution.measurement import describe_training_modes, measure_training_modes
+from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores, read_package_version
 from roarbench.store.training_modes import explain_compiling, note_training_modes

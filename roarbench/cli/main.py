@@ -18,7 +18,14 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli import lists, results_and_rankings, run, runs, show, submissions_and_transfer
+from roarbench.cli import (
+    commands_without_store,
+    results_and_rankings,
+    run,
+    runs,
+    show_results,
+    submissions_and_transfer,
+)
 from roarbench.cli.options import app, make_command
 from roarbench.cli.suggested_commands import add_command, find_program_name, list_options
 from roarbench.cli.terminal import check_width, drop_output, keep_output, prepare_output
@@ -39,20 +46,20 @@ _TABLE = (  # commands in the order of the help, each with an example
     ),
     ("plan", run.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", run.replicate, "`roarbench replicate --suite quick`"),
-    ("status", show.status, "`roarbench status --suite quick --format json`"),
+    ("status", show_results.status, "`roarbench status --suite quick --format json`"),
     ("retry", runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
     ("list-runs", runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
     ("run-info", runs.run_info, "`roarbench run-info 1a2b3c4d`"),
-    ("table", show.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
-    ("compare", show.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
-    ("diagnose", show.diagnose, "`roarbench diagnose --suite quick`"),
-    ("plot", show.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
-    ("report", show.report, "`roarbench report --suite quick-matched -o report.html`"),
-    ("claims", show.claims, "`roarbench claims --suite quick`"),
-    ("toy", lists.toy, "`roarbench toy -o toy.png`"),
-    ("suites", lists.suites, "`roarbench suites`"),
-    ("new-suite", lists.new_suite, "`roarbench new-suite photos`"),
-    ("estimators", lists.estimators, "`roarbench estimators`"),
+    ("table", show_results.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
+    ("compare", show_results.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
+    ("diagnose", show_results.diagnose, "`roarbench diagnose --suite quick`"),
+    ("plot", show_results.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
+    ("report", show_results.report, "`roarbench report --suite quick-matched -o report.html`"),
+    ("claims", show_results.claims, "`roarbench claims --suite quick`"),
+    ("toy", commands_without_store.toy, "`roarbench toy -o toy.png`"),
+    ("suites", commands_without_store.suites, "`roarbench suites`"),
+    ("new-suite", commands_without_store.new_suite, "`roarbench new-suite photos`"),
+    ("estimators", commands_without_store.estimators, "`roarbench estimators`"),
     ("validate", submissions_and_transfer.validate, "`roarbench validate my_estimator.py`"),
     ("new-submission", submissions_and_transfer.new_submission, "`roarbench new-submission my-estimator`"),
     ("reproduce", submissions_and_transfer.reproduce, "`roarbench reproduce 1a2b3c4d`"),
@@ -64,10 +71,10 @@ _TABLE = (  # commands in the order of the help, each with an example
         results_and_rankings.submit,
         "`roarbench submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab`",
     ),
-    ("doctor", lists.doctor, "`roarbench doctor`"),
+    ("doctor", commands_without_store.doctor, "`roarbench doctor`"),
     (
         "leaderboard",
-        show.leaderboard,
+        show_results.leaderboard,
         "`roarbench leaderboard --store store` or `roarbench leaderboard --export site`",
     ),
 )

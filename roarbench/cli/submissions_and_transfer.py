@@ -120,8 +120,8 @@ def reproduce(
     from roarbench.analysis.results_query import open_results
     from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.execution.this_machine import count_workers
-    from roarbench.store.submissions import ReproductionOutcome
+    from roarbench.execution.worker_setup import count_workers
+    from roarbench.store.submissions_and_annotations import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 
     request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)

@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_formats import POINTER
-from roarbench.datasets.preparation import resize_to_square
+from roarbench.datasets.preprocessing import resize_to_square
 from roarbench.errors import DataError
 from roarbench.text import list_some
 

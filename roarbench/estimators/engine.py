@@ -16,7 +16,7 @@ from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_settings, list_needed_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, Settings, blur
 from roarbench.estimators.families.gradients import Note, compute_base_maps
-from roarbench.estimators.network_parts import convert_precision
+from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise import compute_noise_scale, draw_normal_noise
 
 # forms without noisy copies

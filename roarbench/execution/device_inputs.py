@@ -22,7 +22,7 @@ from roarbench.compute.degrade import (
     unpack_bits,
 )
 from roarbench.compute.inputs import Inputs
-from roarbench.compute.masks import assign_strata, draw_matching_ties, make_other_image_masks
+from roarbench.compute.matched_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streaming import StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RedrawnImages, RemovedMaps
 from roarbench.compute.inputs import Inputs, Normalisation
-from roarbench.compute.masks import compute_smoothness
-from roarbench.compute.scoring import Scored, count_scored_at_once, predict, predict_each
+from roarbench.compute.matched_masks import compute_smoothness
+from roarbench.compute.prediction import Scored, count_scored_at_once, predict, predict_each
 from roarbench.compute.streaming import StreamedMask
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
@@ -51,7 +51,7 @@ from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
-from roarbench.store.submissions import Kind
+from roarbench.store.submissions_and_annotations import Kind
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings
 _NETWORKS = 8  # networks in a process's memory: a suite's references

@@ -16,8 +16,8 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt
 from roarbench.compute.networks import build_network
+from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
@@ -28,7 +28,7 @@ from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
-from roarbench.estimators.network_parts import fold_batchnorm
+from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.pretrained_weights import load_start
 from roarbench.plan.recipes import find_recipe

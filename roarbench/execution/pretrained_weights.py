@@ -3,7 +3,7 @@
 A checkpoint is a state dict of the suite's network, by torch.save or as safetensors, also among other things and under
 names that a wrapper has given a common prefix. It may say what its images were normalised with: a torch file as
 {"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, safetensors in its metadata, of images in [0, 1] or [0, 255]
-(`datasets.preparation`). Without that they are normalised as those of every other network of the suite.
+(`datasets.preprocessing`). Without that they are normalised as those of every other network of the suite.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.compute.inputs import Normalisation
-from roarbench.datasets.preparation import read_moments
+from roarbench.datasets.preprocessing import read_moments
 from roarbench.errors import CallerError
 from roarbench.files import compute_sha256
 from roarbench.plan.weights import PUBLISHED, make_weights_title

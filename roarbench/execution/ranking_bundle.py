@@ -25,7 +25,7 @@ from roarbench.store.published_folder import INDEX, read_plain
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions import Kind, put_remarks
+from roarbench.store.submissions_and_annotations import Kind, put_remarks
 from roarbench.store.workspace import Workspace
 from roarbench.text import fit_on_one_line
 

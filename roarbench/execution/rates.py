@@ -1,9 +1,9 @@
-"""Rates of a machine: seconds for each kind of work, measured (`measurement`) or assumed from published figures."""
+"""Rates of a machine: seconds for each kind of work, measured or assumed from published figures."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from roarbench.compute.scoring import count_scored_at_once
+from roarbench.compute.prediction import count_scored_at_once
 from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,

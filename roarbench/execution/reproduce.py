@@ -17,7 +17,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.this_machine import measure_rates
+from roarbench.execution.worker_setup import measure_rates
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
@@ -27,7 +27,13 @@ from roarbench.plan.weights import PUBLISHED, make_weights_title
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.stored_suites import check_network, list_suites
-from roarbench.store.submissions import Origin, ReproductionOutcome, find_entries, note_reproduction, read_origins
+from roarbench.store.submissions_and_annotations import (
+    Origin,
+    ReproductionOutcome,
+    find_entries,
+    note_reproduction,
+    read_origins,
+)
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.preflight import check_sandbox
 

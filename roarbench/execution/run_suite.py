@@ -34,7 +34,7 @@ from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_secon
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.this_machine import PER_CORE, measure_rates, start_local
+from roarbench.execution.worker_setup import PER_CORE, measure_rates, start_local
 from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points

@@ -15,7 +15,7 @@ from roarbench.execution.progress import Stages
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions import keep_entry, note_findings
+from roarbench.store.submissions_and_annotations import keep_entry, note_findings
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate_submission
 from roarbench.submissions.file import Submission, read_submission

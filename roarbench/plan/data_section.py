@@ -19,7 +19,7 @@ from roarbench.datasets.catalogue import (
     find_dataset,
     make_own_record,
 )
-from roarbench.datasets.preparation import check_resizing, read_moments
+from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.datasets.sources import count_images
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite_record import rename_dataset

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.datasets.preparation import check_resizing, read_moments
+from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator

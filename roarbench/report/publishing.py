@@ -18,7 +18,7 @@ from roarbench.report.table_formats import render
 from roarbench.store.published_folder import INDEX, PublishedFile, add_file, check_folder, read_index
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import Origin, find_imported_rows, read_origins
+from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import Conflict, ImportOutcome, export_results, import_results
 from roarbench.text import format_count, format_markdown_table
 

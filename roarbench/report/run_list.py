@@ -21,7 +21,7 @@ from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
 from roarbench.store.stored_suites import list_suites
-from roarbench.store.submissions import read_origins, read_reproductions
+from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
 from roarbench.store.workspace import Workspace
 from roarbench.text import MISSING, list_some
 

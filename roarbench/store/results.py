@@ -37,7 +37,7 @@ from roarbench.store.leases import (
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
-from roarbench.store.submissions import put_remarks
+from roarbench.store.submissions_and_annotations import put_remarks
 from roarbench.text import fit_on_one_line
 
 REASON_LENGTH = 500  # maximum characters of a failure's reason

@@ -37,7 +37,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result, read_run
 from roarbench.store.schema import results
 from roarbench.store.stored_suites import put_suites, read_suites
-from roarbench.store.submissions import (
+from roarbench.store.submissions_and_annotations import (
     Origin,
     check_remarks,
     export_remarks,

@@ -28,7 +28,7 @@ from roarbench.text import fit_on_one_line, list_some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images in one sandbox, whole batches
 
-_SCRIPT = "inside.py"
+_SCRIPT = "sandbox_program.py"
 _AT_ONCE, _ACTIVATIONS = 64, 2**29  # maximum images per call, and maximum bytes of their activations
 GIB = 2**30
 

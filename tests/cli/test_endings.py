@@ -17,7 +17,7 @@ import pytest
 from rich.table import Table
 
 from roarbench.analysis.results_query import ResultsQuery
-from roarbench.cli import show, terminal
+from roarbench.cli import show_results, terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
@@ -131,8 +131,8 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
     made = list(held().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        monkeypatch.setattr(show, "time", SimpleNamespace(sleep=lambda seconds: store.add_all(next(added))))
-        show.watch_suite(store, SUITE, ResultsQuery(tmp_path))
+        monkeypatch.setattr(show_results, "time", SimpleNamespace(sleep=lambda seconds: store.add_all(next(added))))
+        show_results.watch_suite(store, SUITE, ResultsQuery(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
     assert counts == ["0", "30", "40", str(len(made))]
 

@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.api.suite_result import Difference
 from roarbench.api.suites import load_suite
-from roarbench.cli.show import _difference_text
+from roarbench.cli.show_results import _difference_text
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import TwoQuestions

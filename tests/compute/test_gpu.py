@@ -9,8 +9,8 @@ from roarbench.compute.augment import augment
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
+from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.scoring import predict
 from roarbench.compute.streaming import StreamedImages
 from roarbench.compute.train import Training, fit
 from roarbench.devices import COMPILING

@@ -14,7 +14,7 @@ from roarbench.compute.network_checks import find_logits
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.errors import CallerError
-from roarbench.estimators.network_parts import fold_batchnorm
+from roarbench.estimators.network_surgery import fold_batchnorm
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
 

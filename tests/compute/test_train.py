@@ -15,8 +15,8 @@ from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.inputs import normalise
+from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
-from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.compute.train import fit
 from roarbench.devices import can_use_bf16

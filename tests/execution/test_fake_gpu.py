@@ -8,8 +8,8 @@ import torch
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.scoring import predict
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_float32_layout
 from roarbench.enums import Precision, Unit

@@ -18,7 +18,7 @@ from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import pretrained_weights, this_machine
+from roarbench.execution import pretrained_weights, worker_setup
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -36,7 +36,7 @@ from roarbench.plan.weights import make_weights_title
 from roarbench.store import stored_suites
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, trust_network
-from roarbench.store.submissions import ReproductionOutcome
+from roarbench.store.submissions_and_annotations import ReproductionOutcome
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -138,8 +138,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(this_machine, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(this_machine, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(worker_setup, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(worker_setup, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(find_default_url(tmp_path)) as store:
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.execution import this_machine
+from roarbench.execution import worker_setup
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -21,7 +21,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import make_weights_title
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.submissions import Origin, ReproductionOutcome, read_origins
+from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.damage import flip
@@ -155,7 +155,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     """Though another suite with the same images and network comes first in the table."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(this_machine, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(worker_setup, "LocalEngine", InlineEngine)
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0

@@ -13,8 +13,8 @@ from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _choose_compiling
 from roarbench.devices import COMPILING
-from roarbench.execution import measurement
-from roarbench.execution.measurement import describe_training_modes, measure_training_modes
+from roarbench.execution import speed_measurement
+from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
 from roarbench.plan.suites import find_suite
 from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, explain_compiling, note_training_modes
 from roarbench.store.workspace import Workspace
@@ -42,7 +42,7 @@ def seconds(monkeypatch):
             raise taken
         return taken
 
-    monkeypatch.setattr(measurement, "time_training_per_image", timed)
+    monkeypatch.setattr(speed_measurement, "time_training_per_image", timed)
     return found
 
 

@@ -22,7 +22,7 @@ from roarbench.report.combined_table import TwoQuestions
 from roarbench.report.estimator_facts import make_run_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions import Kind, put_remarks
+from roarbench.store.submissions_and_annotations import Kind, put_remarks
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.command_line import publish
 from tests.helpers.two_questions import by_hand

@@ -27,7 +27,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
 from roarbench.report.table_notes import describe_methods
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.text import format_interval

@@ -15,7 +15,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store

@@ -21,7 +21,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
 from roarbench.store.image_sources import LOCAL, ImageNote, hash_source, note_images
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.submissions import ReproductionOutcome, note_reproduction
+from roarbench.store.submissions_and_annotations import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.older_suites import OLDER
 

@@ -14,7 +14,7 @@ from torch import nn
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import DegradedImages, interpolate
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.scoring import predict
+from roarbench.compute.prediction import predict
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import MapInput

@@ -14,7 +14,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.status import count_status, find_run_states, format_activity, measure_activity
-from roarbench.report.suite_list import list_suite_records
+from roarbench.report.suite_and_estimator_lists import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers

@@ -22,7 +22,7 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers
-from roarbench.store.submissions import keep_entry, note_findings
+from roarbench.store.submissions_and_annotations import keep_entry, note_findings
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result

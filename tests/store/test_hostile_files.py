@@ -20,7 +20,7 @@ from roarbench.store import schema, transfer
 from roarbench.store import transfer as exchange
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, read_suites
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite

@@ -16,7 +16,7 @@ from roarbench.report.publishing import prepare_file, write_comment, write_file
 from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
-from roarbench.store.submissions import Kind, put_remarks
+from roarbench.store.submissions_and_annotations import Kind, put_remarks
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 
 ROOT = Path(__file__).parents[2]

@@ -208,8 +208,10 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
-    assert "/dev/nvidia0" not in launch.make_sandbox_command("inside.py", [], 3)
-    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.make_sandbox_command("inside.py", [], 3, gpu=True))
+    assert "/dev/nvidia0" not in launch.make_sandbox_command("sandbox_program.py", [], 3)
+    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(
+        launch.make_sandbox_command("sandbox_program.py", [], 3, gpu=True)
+    )
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
@@ -218,7 +220,7 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     for folder in (user, base):
         Path(folder).mkdir()
     assert launch.list_package_folders()[-2:] == [user, base] and {user, base} <= {
-        *launch.make_sandbox_command("inside.py", [], 3)
+        *launch.make_sandbox_command("sandbox_program.py", [], 3)
     }
 
 
@@ -276,7 +278,7 @@ from roarbench.submissions.explain import explain
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import CHECK
 from roarbench.submissions.preflight import check_sandbox
-assert "--disable-userns" in make_sandbox_command("inside.py", [], 3)
+assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
 faults = [explain(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]

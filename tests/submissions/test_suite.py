@@ -22,7 +22,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.store.submissions import keep_entry
+from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source

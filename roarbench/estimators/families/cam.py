@@ -8,7 +8,7 @@ from collections.abc import Callable
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.lazy_imports import F, Tensor, network_parts, torch
+from roarbench.estimators.lazy_imports import F, Tensor, network_surgery, torch
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
     title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},
@@ -42,7 +42,7 @@ def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
 
 def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = network_parts.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
+    channels, logits = network_surgery.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
     return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 

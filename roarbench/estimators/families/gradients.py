@@ -23,7 +23,7 @@ from roarbench.estimators.estimator import (
     make_baseline_images,
 )
 from roarbench.estimators.ids import Value
-from roarbench.estimators.lazy_imports import Tensor, backward_rules, network_parts, nn, torch
+from roarbench.estimators.lazy_imports import Tensor, backward_rules, network_surgery, nn, torch
 
 HOOKER = Paper("""@inproceedings{hooker2019benchmark,
     title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
@@ -82,7 +82,7 @@ def compute_base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return compute_logit_gradients(model, images, targets, rules, note)
-    parts = model if isinstance(model, network_parts.SplitStem) else network_parts.SplitStem(nn.Identity(), model)
+    parts = model if isinstance(model, network_surgery.SplitStem) else network_surgery.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = parts.stem(inputs)

@@ -4,7 +4,7 @@ import warnings
 
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
-from roarbench.estimators.lazy_imports import Tensor, backward_rules, captum, lrp_rules, network_parts, nn, torch
+from roarbench.estimators.lazy_imports import Tensor, backward_rules, captum, lrp_rules, network_surgery, nn, torch
 
 SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
@@ -47,7 +47,7 @@ def lrp(map_input: MapInput) -> Tensor:
     equals gradient times input in a ReLU network (Ancona et al. 2018). RunError where the network has an operation
     without a rule.
     """
-    model = network_parts.trace_to_modules(map_input.model)
+    model = network_surgery.trace_to_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):

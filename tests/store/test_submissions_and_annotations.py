@@ -17,12 +17,12 @@ from roarbench.execution.reproduce import Reproduction
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import find_suite
-from roarbench.store import submissions
+from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_forgotten
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.run_result import RunResult, make_row, pack_answers
-from roarbench.store.submissions import (
+from roarbench.store.submissions_and_annotations import (
     Origin,
     ReproductionOutcome,
     find_entries,
@@ -52,7 +52,7 @@ def test_a_file_is_kept_once_and_for_ever(store):
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    assert submissions.read_submissions(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
+    assert submissions_and_annotations.read_submissions(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
@@ -60,7 +60,10 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     second.add_all([own, foreign])
     store.add_all([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(submissions.explain_unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
+    assert list(submissions_and_annotations.explain_unverified(store.database, [own, trusted, foreign])) == [
+        TRUSTED,
+        "gb",
+    ]
     keys = [row.run.key for row in (own, trusted, foreign)]
     found = read_origins(store.database, keys)
     assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
@@ -165,7 +168,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.history(keys) == {}
-    assert submissions.find_entered_ids(store.database, "planted", "resnet8") == [
+    assert submissions_and_annotations.find_entered_ids(store.database, "planted", "resnet8") == [
         "grad",
         TRUSTED,
     ]  # any suite takes both

@@ -19,9 +19,9 @@ from roarbench.compute.degrade import DegradedImages, fill_features
 from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
+from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.scoring import count_scored_at_once, predict
 from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image

@@ -21,7 +21,7 @@ def suites(
     format: Report = "text",
 ) -> None:
     """List the suites and their cost, or one in full; check a TOML file and try its network; print a suite's file."""
-    from roarbench.report import suite_list
+    from roarbench.report import suite_and_estimator_lists
 
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
@@ -35,11 +35,19 @@ def suites(
         found = loaded.fitted if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
-        print_report(format, suite_list.make_suite_record(found), lambda _: suite_list.format_suite(found))
+        print_report(
+            format,
+            suite_and_estimator_lists.make_suite_record(found),
+            lambda _: suite_and_estimator_lists.format_suite(found),
+        )
         if format == "text":
             err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
-    print_report(format, suite_list.list_suite_records(), lambda found: suite_list.format_suite_list(found, out.width))
+    print_report(
+        format,
+        suite_and_estimator_lists.list_suite_records(),
+        lambda found: suite_and_estimator_lists.format_suite_list(found, out.width),
+    )
     if format == "text":
         plan = propose_command("plan", "--suite", "NAME")
         out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
@@ -70,9 +78,13 @@ def new_suite(
 
 def estimators(format: Report = "text") -> None:
     """List the estimators and controls."""
-    from roarbench.report import suite_list
+    from roarbench.report import suite_and_estimator_lists
 
-    print_report(format, suite_list.list_estimator_records(), lambda _: suite_list.make_estimator_table())
+    print_report(
+        format,
+        suite_and_estimator_lists.list_estimator_records(),
+        lambda _: suite_and_estimator_lists.make_estimator_table(),
+    )
 
 
 def toy(
