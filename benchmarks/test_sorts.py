@@ -1,7 +1,7 @@
 """How long a process sorts the features of 64 images at 64 pixels, 100 times: `pytest benchmarks/test_sorts.py`.
 
-Each time is that of a process that NumPy started in: as it chooses, and as `roarbench.devices.sort_fast` lets workers
-start. On a processor other than Zen 4 both are the same.
+Each time is that of a process that NumPy started in: as it chooses, and as `roarbench.devices.avoid_avx512_sorts` lets
+workers start. On a processor other than Zen 4 both are the same.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roarbench.devices import sort_fast
+from roarbench.devices import avoid_avx512_sorts
 
 PROGRAM = """
 import numpy as np
@@ -28,6 +28,6 @@ def sort_in_process(start: Callable[[], AbstractContextManager[None]]) -> int:
         return subprocess.run([sys.executable, "-c", PROGRAM], check=True).returncode
 
 
-@pytest.mark.parametrize("start", [nullcontext, sort_fast], ids=["as NumPy chooses", "as workers start"])
+@pytest.mark.parametrize("start", [nullcontext, avoid_avx512_sorts], ids=["as NumPy chooses", "as workers start"])
 def test_sort(start: Callable[[], AbstractContextManager[None]], benchmark: Any) -> None:
     assert benchmark.pedantic(sort_in_process, args=(start,), rounds=3) == 0

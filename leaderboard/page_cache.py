@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from platformdirs import user_cache_path
 
-from roarbench.files import write_whole
+from roarbench.files import write_atomically
 from roarbench.identity import hash_value
 from roarbench.store.provenance import read_code_version
 from roarbench.store.results import ResultsStore
@@ -63,7 +63,7 @@ def keep_page(shown: Shown, state: str, page: Page) -> None:
     text = json.dumps({"stamp": stamp, "page": page._asdict()})
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
+        write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
 
 
 def find_cache_file(shown: Shown) -> Path:

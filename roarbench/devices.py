@@ -202,7 +202,7 @@ def limit_compilers(processes: int) -> None:
 
 
 @contextmanager
-def sort_fast() -> Iterator[None]:
+def avoid_avx512_sorts() -> Iterator[None]:
     """Make processes started inside sort without AVX-512 on AMD's Zen 4, where this is up to four times faster.
 
     NumPy sorts with AVX-512 where it can (x86-simd-sort), and Zen 4 executes the compress instruction of that code
@@ -234,7 +234,7 @@ def _read_processor() -> str:
 
 
 @cache
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """Make glibc's malloc keep freed memory for the next request.
 
     By default it returns each large tensor to the system, which then zeroes the next one page by page: at 224 pixels up

@@ -21,7 +21,7 @@ _SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample; bytes per block
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
-def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
+def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
     """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
     Args:
@@ -49,7 +49,7 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")
     with convert_write_errors(path):
-        return write_whole(path, write, path.with_name(f".{path.name}.partial"))
+        return write_atomically(path, write, path.with_name(f".{path.name}.partial"))
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool =
         return
     if _checksum(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
         raise StoreError(f"{what}: {path} was altered, its checksum is not the manifest's; {remedy}")
-    note_read(path, noted)
+    record_whole_read(path, noted)
 
 
 @cache
@@ -125,12 +125,12 @@ def _checksum(path: Path, *version: int) -> str:
     return compute_sha256(path)
 
 
-def note_read(path: Path, checksum: str) -> None:
+def record_whole_read(path: Path, checksum: str) -> None:
     """Record beside a large file that it was read whole and has this checksum; nothing where that cannot be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text, temporary = _signs(path, checksum), path.with_name(f".{path.name}.new")
-            write_whole(_note(path), lambda new: new.write_text(text), temporary)
+            write_atomically(_note(path), lambda new: new.write_text(text), temporary)
 
 
 def _read_before(path: Path, checksum: str) -> bool:

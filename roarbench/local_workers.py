@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.devices import SHARING, keep_memory, limit_compilers, sort_fast
+from roarbench.devices import SHARING, avoid_avx512_sorts, keep_freed_memory, limit_compilers
 from roarbench.errors import MachineError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.logs import write_worker_log
@@ -187,7 +187,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         counts = (self._shown.count(gpu), len(self._shown))
         arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
-        with _STARTING, _ignore_interrupts(), _hide_main(), sort_fast():
+        with _STARTING, _ignore_interrupts(), _hide_main(), avoid_avx512_sorts():
             process.start()
         there.close()
         return _Worker(process, here, number, signs, failed)
@@ -233,7 +233,7 @@ def _serve(
     """Do jobs until the parent closes the connection or dies; `counts`: workers on this GPU, and all."""
     sharing, workers = counts
     limit_compilers(workers)
-    keep_memory()
+    keep_freed_memory()
     if logs:
         write_worker_log(logs)
     if gpu is not None:

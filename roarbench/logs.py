@@ -29,7 +29,7 @@ def format_json_line(level: str, message: str, about: dict[str, object], seconds
     return json.dumps({"time": moment.isoformat(timespec="milliseconds"), "level": level, "message": message, **about})
 
 
-def write_log(handler: logging.Handler) -> None:
+def log_json_lines_to(handler: logging.Handler) -> None:
     """Log this process's messages and its libraries' warnings as JSON lines."""
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
@@ -41,7 +41,7 @@ def write_log(handler: logging.Handler) -> None:
 
 def write_worker_log(folder: Path) -> None:
     """Log this worker as JSON lines to a file of its own in a folder."""
-    write_log(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
+    log_json_lines_to(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
 
 
 @contextmanager

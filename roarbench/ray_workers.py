@@ -20,7 +20,7 @@ from roarbench.devices import COMPILING, SHARING, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
 from roarbench.logs import write_worker_log
-from roarbench.stopping import keep_signals
+from roarbench.stopping import keep_sigterm_handler
 from roarbench.text import fit_on_one_line
 
 # no reports to Ray's developers; Ray reads the variable at import
@@ -51,7 +51,7 @@ def connect_to_ray(address: str, requested: int | None) -> int:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
             socket.create_connection((host, int(port)), 5.0).close()  # ray.init would try for two minutes
-        with keep_signals():
+        with keep_sigterm_handler():
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"

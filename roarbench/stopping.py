@@ -36,7 +36,7 @@ def forbid_exit() -> Iterator[None]:
 
 
 @contextmanager
-def keep_signals() -> Iterator[None]:
+def keep_sigterm_handler() -> Iterator[None]:
     """Keep this process's reaction to SIGTERM; a library's would change the exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:

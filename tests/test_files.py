@@ -8,7 +8,7 @@ import pytest
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk, refuse_altered, write_whole
+from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk, refuse_altered, write_atomically
 
 
 def refuse(monkeypatch, number, folders):
@@ -30,7 +30,7 @@ def test_a_file_system_that_cannot_flush_folders_is_written_to_but_no_broken_one
     flushed = refuse(monkeypatch, errno.ENOTSUP, folders=True)
     path = tmp_path / "whole"
     with convert_write_errors(path):
-        write_whole(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
+        write_atomically(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
     assert path.read_text() == "all of it"
     assert flushed == [False]  # the file itself is on the disk
     flush_to_disk(tmp_path)
@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path
     refuse(monkeypatch, errno.EINVAL, folders=False)
     path = tmp_path / "whole"
     with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), convert_write_errors(path):
-        write_whole(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
+        write_atomically(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
     assert list(tmp_path.iterdir()) == []
 
 

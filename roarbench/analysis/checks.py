@@ -74,7 +74,7 @@ class Dropped(NamedTuple):
     reason: str
 
 
-def describe_chance(networks: Sequence[RunResult], classes: int) -> str:
+def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
     """Say, as a sentence, that networks do no better than a guess by their mean accuracy; empty if they do."""
     if not networks:
         return ""

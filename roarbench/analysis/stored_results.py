@@ -56,7 +56,7 @@ def list_image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[Im
     return list(dict.fromkeys([*noted, *read_decoded_notes(Workspace(folder).data, dataset)]))
 
 
-def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:
+def is_original_data(data: str, notes: Iterable[ImageNote]) -> bool | None:
     """Return whether images are the data set's own and not those of a named folder; None if unknown."""
     kinds = {note.kind for note in notes if note.data == data}
     if kinds - {LOCAL} or data in PINNED.values():
@@ -119,16 +119,16 @@ class Versions:
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         noted = [(note.data, note.limit) for note in self.notes]
         begun = [data for data, size in (*noted, *self.begun) if size == limit]
-        own = [data for data in (*begun, *done) if is_own(data, self.notes)]
+        own = [data for data in (*begun, *done) if is_original_data(data, self.notes)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
-        unknown = [data for data in done or begun if is_own(data, self.notes) is None]
+        unknown = [data for data in done or begun if is_original_data(data, self.notes) is None]
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def names(self, version: Version) -> tuple[str, ...]:
         """Return the parts of a title that distinguish these images and networks from others."""
         alike = [other for other in self.stored if other.limit == version.limit]
-        own = is_own(version.data, self.notes)
+        own = is_original_data(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_weights(self.suite) or any(other.given for other in alike)
@@ -147,7 +147,7 @@ class Versions:
         return "; ".join((*small, *self.names(version))) or "the whole"
 
     def _images(self, data: str) -> str:
-        own, folders = is_own(data, self.notes), [note.folder for note in self.notes if note.data == data]
+        own, folders = is_original_data(data, self.notes), [note.folder for note in self.notes if note.data == data]
         if own:
             return f"the suite's own images, {data[:_SHOWN]}"
         whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roarbench.analysis.checks import (
     Dropped,
-    describe_chance,
+    describe_at_chance,
     describe_reference_accuracy,
     find_inconsistency,
     find_provenance_differences,
@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import Point, expand_points, list_keys
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import CLEAN, find_untouched
+from roarbench.plan.runs import CLEAN, find_untouched_network
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
@@ -129,7 +129,7 @@ class SuiteResults:
 
         The mean accuracy of the leading board's networks on untouched images is tested as one network's.
         """
-        return describe_chance(self._untouched, self.classes)
+        return describe_at_chance(self._untouched, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -209,7 +209,7 @@ class SuiteResults:
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
-                if (cell.retrain, cell.fill) == find_untouched(protocol.retrain, fill):
+                if (cell.retrain, cell.fill) == find_untouched_network(protocol.retrain, fill):
                     held[UNTOUCHED][result.run.seed] = result
             elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
                 held[cell.estimator, cell.t][result.run.seed] = result

@@ -27,12 +27,12 @@ from roarbench.api.inputs import (
 from roarbench.api.network_source import add_two_class_function, write_network_source
 from roarbench.api.removal import set_evaluation_mode
 from roarbench.compute.external_networks import add_second_logit, read_logits
-from roarbench.compute.network_checks import check_network, check_rebuilt, find_logits
+from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
 from roarbench.execution.network_trials import tune_recipe
-from roarbench.files import convert_write_errors, lock_file, write_whole
+from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, write_recipe_lines
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
@@ -127,7 +127,7 @@ def write_arrays(
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             if any(find_protocol(one).retrain.trains for one in settings["protocols"]):
                 text += f"{UNTRIED}\n"
-            write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
+            write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
 
 
@@ -165,7 +165,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
         few = move_to_model(model, few)
         whole = add_second_logit(model, few)
         check_network(whole, few)
-        given = GivenNetwork(whole, source, function, find_logits(whole, few).shape[1])
+        given = GivenNetwork(whole, source, function, compute_checked_logits(whole, few).shape[1])
         if whole is not model:
             source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
             given = given._replace(source=source, function=function)
@@ -273,7 +273,7 @@ def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
     table = pa.table({"image": [_png(one) for one in images], "label": labels})
-    write_whole(path, lambda temporary: pq.write_table(table, temporary), path.with_suffix(".new"))
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary), path.with_suffix(".new"))
 
 
 def _png(image: NDArray[np.uint8]) -> bytes:
@@ -282,14 +282,14 @@ def _png(image: NDArray[np.uint8]) -> bytes:
     return encoded.getvalue()
 
 
-def tune_once(path: Path, say: Callable[[str], object]) -> bool:
+def write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
     """Write a peak learning rate that trains the network into the suite's file; False where none is needed."""
     if not _is_untried(path):
         return False
     with lock_file(path.with_suffix(".lock")):
         if _is_untried(path):  # another process may have tuned the suite before the lock was free
             text = tune_recipe(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
-            write_whole(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))
+            write_atomically(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))
     return True
 
 

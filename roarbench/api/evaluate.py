@@ -27,7 +27,7 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_image_ids
-from roarbench.execution.ranking_jobs import join_ranges
+from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, store_submissions
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
@@ -38,7 +38,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import compare_maps
+from roarbench.submissions.checks import refuse_unrepeatable_maps
 from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of
 from roarbench.submissions.file import Submission, check_source, read_submission
 
@@ -139,10 +139,10 @@ def _try(made: Submission, plan: Plan) -> None:
     if drew:  # an estimator that draws gets one image at a time
         alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
         once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
-        compare_maps(once, again, again, again.flip(0))
+        refuse_unrepeatable_maps(once, again, again, again.flip(0))
     else:
         again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
-        compare_maps(once, again, again, torch.cat(turned))
+        refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
     if not _has_same_state(before, _state_of(model)):
         raise CallerError(f"{made.name} changed the network (weights or mode); write on copy.deepcopy(model)")
 
@@ -224,7 +224,7 @@ class _Evaluation(NamedTuple):
         row = self._kept(make_maps_submission(name, maps), trusted=True)
         part = self._part(plan, [row])  # twins need a function, and maps have none
         part = select_part_of_suite(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
-        keep_maps(row, maps, replace(work, suite=part))
+        rank_given_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row
 
@@ -318,7 +318,7 @@ def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> N
         raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
-def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
+def rank_given_maps(row: str, maps: Maps, work: SuiteWork) -> None:
     """Rank the features of all images by maps, per network and unit, where that is not done yet."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
@@ -326,7 +326,7 @@ def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
             if not work.rankings.has(spec):
                 for split in spec.splits:
                     _rank(own, spec, split, maps[split][number])
-                join_ranges(work, spec)
+                join_ranked_ranges(work, spec)
 
 
 def _ties(ids: Tensor, d: int) -> Tensor:

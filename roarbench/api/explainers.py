@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from roarbench.api.inputs import to_tensor
 from roarbench.api.removal import draw_tie_order, hash_images, rank_maps
-from roarbench.devices import keep_memory
+from roarbench.devices import keep_freed_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -115,7 +115,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     Raises:
         CallerError: One of them neither makes nor holds maps.
     """
-    keep_memory()  # this process makes the maps
+    keep_freed_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
     named = listed if isinstance(listed, Mapping) else _name_ids(listed)
     if not named:

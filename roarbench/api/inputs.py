@@ -15,7 +15,7 @@ from roarbench.datasets.catalogue import make_own_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels, is_deep_grey
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
-from roarbench.plan.data_section import read_published
+from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.text import fit_on_one_line
 
 _FAR = 1e-4  # share of outlying values at each end
@@ -191,7 +191,7 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        return cls(*read_published(name), range=255)
+        return cls(*read_published_preprocessing(name), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
         """Prepare photographs, float32 (n, c, crop, crop).

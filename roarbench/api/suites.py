@@ -63,7 +63,7 @@ def find_default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
-def tell_store(store: Path, said: "Console") -> None:
+def print_default_store(store: Path, said: "Console") -> None:
     """Print the folder of a default store, and how to choose another."""
     if store == user_data_path("roarbench"):
         said.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
@@ -194,12 +194,12 @@ class Suite:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
-        from roarbench.store.stored_suites import check_network, trust_network
+        from roarbench.store.stored_suites import refuse_untrusted_network, trust_network
 
         if self.named.endswith(".toml"):
             trust_network(self.plan)
         else:
-            check_network(self.plan, self.trusted, self.store)
+            refuse_untrusted_network(self.plan, self.trusted, self.store)
         plan, warnings = drop_inapplicable_estimators(self.plan)
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
@@ -208,12 +208,12 @@ class Suite:
         train.
         """
         from roarbench.analysis.results_query import find_plan
-        from roarbench.api.array_suite import tune_once
+        from roarbench.api.array_suite import write_peak_learning_rate
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
             return
-        if tune_once(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
+        if write_peak_learning_rate(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
             self.plan = find_plan(self.named, self.store, self.db)
             self.__dict__.pop("_tried", None)
 
@@ -271,7 +271,7 @@ class Suite:
         from roarbench.analysis.results_query import open_results
         from roarbench.store.stored_suites import keep_suite
 
-        tell_store(self.store, said)
+        print_default_store(self.store, said)
         plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
         if plan.own:
             keep_suite(results.database, plan)

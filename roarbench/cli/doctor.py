@@ -23,7 +23,7 @@ from roarbench.errors import SandboxError
 from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores, read_package_version
-from roarbench.store.training_modes import explain_compiling, note_training_modes
+from roarbench.store.training_modes import note_training_modes, suggest_compiling
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.preflight import check_sandbox
 from roarbench.submissions.watch import find_parent_group
@@ -74,7 +74,7 @@ def record_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
     if suite.recipe_record.compile:
         then = "run compiles, as the recipe says"
     else:
-        then = explain_compiling(workspace, suite) or "run trains uncompiled"
+        then = suggest_compiling(workspace, suite) or "run trains uncompiled"
     return Diagnosis("training", f"{describe_training_modes(speeds)}; {then}", True, "")
 
 

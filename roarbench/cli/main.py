@@ -27,8 +27,8 @@ from roarbench.cli import (
     submissions_and_transfer,
 )
 from roarbench.cli.options import app, make_command
-from roarbench.cli.suggested_commands import add_command, find_program_name, list_options
-from roarbench.cli.terminal import check_width, drop_output, keep_output, prepare_output
+from roarbench.cli.suggested_commands import append_proposed_command, find_program_name, list_carried_options
+from roarbench.cli.terminal import check_width, discard_unwritable_output, prepare_output, reserve_stdout
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.logs import format_json_line
@@ -79,7 +79,7 @@ _TABLE = (  # commands in the order of the help, each with an example
     ),
 )
 for _name, _command, _example in _TABLE:
-    app.command(_name, epilog=f"Example: {_example}")(keep_output()(make_command(_command)))
+    app.command(_name, epilog=f"Example: {_example}")(reserve_stdout()(make_command(_command)))
 
 
 app.add_typer(results_and_rankings.results, name="results")
@@ -116,7 +116,7 @@ def main() -> NoReturn:
         _complain(_describe_interruption(sys.argv[1:]))
         # skips the final search for reference cycles, which takes most of a second after an import of torch
         gc.freeze()
-    drop_output()
+    discard_unwritable_output()
     sys.exit(code)
 
 
@@ -129,9 +129,9 @@ def _call() -> int:
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
-        _complain(add_command(error))
+        _complain(append_proposed_command(error))
     except RunError as error:
-        _complain(add_command(error))
+        _complain(append_proposed_command(error))
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
@@ -157,7 +157,7 @@ def _call() -> int:
 def _guess_meaning(words: list[str]) -> str:
     """Return the command with `--suite` inserted before a lone name; empty for other mistakes."""
     command, name, *others = [*words, "", ""]
-    if "--suite" not in list_options(command) or "--suite" in words or not name or name.startswith("-"):
+    if "--suite" not in list_carried_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
     return f"did you mean {shlex.join([find_program_name(), command, '--suite', name, *filter(None, others)])}?"
 

@@ -21,7 +21,7 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import add_command, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, propose_command
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import convert_write_errors
@@ -61,7 +61,7 @@ def run(
     console = log_as_json_lines() if logged else err
     suite = work.load(options.suite)
     part = _part(suite, options)
-    from roarbench.execution.quantus import add_scores, read_quantus_version
+    from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_advice, list_run_failures
     from roarbench.store.workspace import Workspace
@@ -81,7 +81,7 @@ def run(
         )
         finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
-            finished = add_scores(finished, results, console)
+            finished = add_quantus_scores(finished, results, console)
         where, advice = results.database.where, format_advice(list_run_failures(finished.suite_results, results))
     _print_tables(suite, options, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
@@ -127,7 +127,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
     ]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
-        console.print(add_command(line), soft_wrap=True)
+        console.print(append_proposed_command(line), soft_wrap=True)
 
 
 def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
@@ -171,10 +171,10 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
     """
     from roarbench.devices import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
-    from roarbench.store.training_modes import explain_compiling
+    from roarbench.store.training_modes import suggest_compiling
 
     gpus = list_gpu_ids()
-    if not place.compile and gpus and (why := explain_compiling(workspace, part)):
+    if not place.compile and gpus and (why := suggest_compiling(workspace, part)):
         console.print(why, soft_wrap=True)
         place = replace(place, compile=True)
     wanted = place.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
@@ -186,13 +186,13 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return the number of workers for images of a side, and the function that starts them."""
-    from roarbench.execution.worker_setup import count_workers, start_local
+    from roarbench.execution.worker_setup import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
-        return count_workers(work.workers, side), partial(start_local, logs=logs)
+        return count_workers(work.workers, side), partial(start_local_workers, logs=logs)
     from roarbench.ray_workers import RayEngine, connect_to_ray
 
     count = connect_to_ray(place.address, work.workers if place.address else count_workers(work.workers, side))

@@ -23,7 +23,7 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import add_command, list_other_results, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, list_other_results, propose_command
 from roarbench.cli.terminal import err, out, print_report, print_table
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
@@ -67,7 +67,7 @@ def status(
     print_report(format, found, make_status_table)
     if format == "text":
         for line in format_status_lines(found, suite_results.dropped):
-            out.print(add_command(line), soft_wrap=True)
+            out.print(append_proposed_command(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
 
 
@@ -89,7 +89,7 @@ def table(
     print_table(shown, format, notes)
     names = set(shown.names)
     for line in format_failures(failure for failure in found.failures if failure["estimator"] in names):
-        (out if format == "text" else err).print(add_command(line), soft_wrap=True)
+        (out if format == "text" else err).print(append_proposed_command(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
 
 
@@ -323,7 +323,7 @@ def _draw(glances: Iterator["Glance"]) -> None:
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in glances:
-            below = map(add_command, format_status_lines(status, suite_results.dropped))
+            below = map(append_proposed_command, format_status_lines(status, suite_results.dropped))
             live.update(render_activity(status, below), refresh=True)
 
 

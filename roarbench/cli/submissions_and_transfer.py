@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roarbench.api.suites import tell_store
+from roarbench.api.suites import print_default_store
 from roarbench.cli.options import (
     STORE,
     Data,
@@ -65,12 +65,12 @@ def export_(
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.results_query import open_results
     from roarbench.store.rankings import RankingsStore
-    from roarbench.store.transfer import export_results, list_results
+    from roarbench.store.transfer import export_results, write_results_csv
     from roarbench.store.workspace import Workspace
 
     kept = RankingsStore(Workspace(store).rankings).kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
-    ways = {".parquet": partial(export_results, kept=kept), ".csv": list_results}
+    ways = {".parquet": partial(export_results, kept=kept), ".csv": write_results_csv}
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
@@ -92,7 +92,7 @@ def import_(
     from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import import_results
 
-    tell_store(store, err)
+    print_default_store(store, err)
     with open_results(store, db, read_only=False) as results, fetch_files(source) as files:
         for file in files:
             found = import_results(results, file)
@@ -118,7 +118,7 @@ def reproduce(
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
     from roarbench.analysis.results_query import open_results
-    from roarbench.execution.reproduce import RerunRequest, check_trust
+    from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.execution.worker_setup import count_workers
     from roarbench.store.submissions_and_annotations import ReproductionOutcome
@@ -127,7 +127,7 @@ def reproduce(
     request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)
     with open_results(store, db, read_only=False) as results:
         if not trust:
-            check_trust(results, key)
+            refuse_unsandboxed_run(results, key)
         made = again(request, Workspace(store), results, err)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:

@@ -25,7 +25,7 @@ STORE = ("--store", "--db")
 
 
 @cache
-def list_options(command: str) -> list[str]:
+def list_carried_options(command: str) -> list[str]:
     """Return which options of the call under way a proposed command takes over: those that it has, too."""
     known = getattr(get_command(app), "commands", {})
     has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
@@ -39,17 +39,17 @@ def propose_command(command: str, *words: object, carried: Collection[str] = _SU
     """
     own = [str(word) for word in words]
     options = _options_in_use()
-    asked = [option for option in list_options(command) if option in (*carried, "-o") and option not in own]
+    asked = [option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own]
     kept = [word for option in asked if option in options for word in options[option]]
     return shlex.join([find_program_name(), command, *own, *kept])
 
 
-def add_command(said: "str | Hint | RoarbenchError") -> str:
+def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
     """Return a line as it is printed: a hint, or that of an error, with the command that it proposes."""
     if isinstance(said, Hint):
         return said.text.format(propose_command(said.command, *said.words))
     if isinstance(said, RoarbenchError) and said.hint:
-        return f"{said}{add_command(said.hint)}"
+        return f"{said}{append_proposed_command(said.hint)}"
     return str(said)
 
 

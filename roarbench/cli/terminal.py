@@ -14,9 +14,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
-from roarbench.cli.suggested_commands import add_command
+from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.errors import CallerError
-from roarbench.logs import write_log
+from roarbench.logs import log_json_lines_to
 from roarbench.text import make_printable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PlainConsole(Console):
 
 
 @contextmanager
-def keep_output() -> Iterator[None]:
+def reserve_stdout() -> Iterator[None]:
     """Reserve standard output for `out`; other output, as of a network's file, goes to standard error."""
     out.file = sys.stdout
     try:
@@ -68,7 +68,7 @@ def _encode_plainly(error: UnicodeError) -> tuple[str | bytes, int]:
     return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
-def drop_output() -> None:
+def discard_unwritable_output() -> None:
     """Discard pending output that cannot be written, which Python would retry with an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -90,7 +90,7 @@ def log_as_json_lines() -> Console:
     """Log this process to standard error as JSON lines; return the console that replaces `err`."""
     from roarbench.execution.progress import LogConsole
 
-    write_log(logging.StreamHandler(sys.stderr))
+    log_json_lines_to(logging.StreamHandler(sys.stderr))
     return LogConsole()
 
 
@@ -122,7 +122,7 @@ def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None
         return
     out.print(format_text(shown, notes), crop=False)
     if hint := suggest_diagnose(shown.roar) or suggest_diagnose(shown.own):
-        out.print(add_command(hint), soft_wrap=True)
+        out.print(append_proposed_command(hint), soft_wrap=True)
 
 
 def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
@@ -130,7 +130,7 @@ def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
     from roarbench.report.table_notes import suggest_diagnose
 
     hint = suggest_diagnose(shown)
-    said = add_command(hint) if hint else ""
+    said = append_proposed_command(hint) if hint else ""
     if format != "text":
         print(table_formats.render(shown, format, said, notes), file=out.file)
         return

@@ -86,7 +86,7 @@ class Normalisation(NamedTuple):
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     """Normalise images (n, c, h, w) per channel, channels last in memory."""
-    return scale_images(images, send_normalisation(norm, images.device))
+    return normalise_on_device(images, send_normalisation(norm, images.device))
 
 
 class DeviceNormalisation(NamedTuple):
@@ -101,7 +101,7 @@ def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNorma
     return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 
 
-def scale_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+def normalise_on_device(images: Tensor, scale: DeviceNormalisation) -> Tensor:
     """Normalise images by a normalisation on their device."""
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
@@ -145,8 +145,8 @@ class Held:
         return made
 
 
-def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
-    """Pad images (n, c, h, w) with mirrored edges to (n, h + 2 m, w + 2 m, c), the input of `move_images`.
+def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
+    """Pad images (n, c, h, w) with mirrored edges to (n, h + 2 m, w + 2 m, c), the input of `augment_padded_images`.
 
     m is the largest shift of the augmentation, 0 if it does not shift.
     """
@@ -155,11 +155,13 @@ def pad_for_moves(images: Tensor, kind: Augmentation) -> Tensor:
     return edged.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
 
 
-def move_images(images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator) -> Tensor:
+def augment_padded_images(
+    images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator
+) -> Tensor:
     """Return augmented images by index, int64 (b,), from the draws that `augment` would make.
 
     Args:
-        images: Output of `pad_for_moves`, on the CPU.
+        images: Output of `pad_for_augmentation`, on the CPU.
         index: int64 (b,).
         size: Side of an image without the padding.
         kind: One of `MOVING`.

@@ -31,16 +31,16 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
             different logits at a second call or for an image alone.
     """
     given = images.clone()
-    logits = find_logits(model, given, name)
+    logits = compute_checked_logits(model, given, name)
     if not torch.equal(given, images):
         seen = f"{name} changes the images that it is given, so every later pass would see other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
-    if not _equal(logits, find_logits(model, images.clone(), name)):
+    if not _equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives other logits for the same images at a second call"
         raise CallerError(
             f"{seen}; leave out what draws in eval mode, such as F.dropout without training=self.training"
         )
-    alone = torch.cat([find_logits(model, image[None].clone(), name) for image in images])
+    alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not _equal(logits, alone):
         seen = f"{name} gives an image other logits alone than in a batch"
         raise CallerError(
@@ -63,14 +63,16 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         CallerError: The logits differ.
     """
     rebuilt.load_state_dict(model.state_dict())
-    if _equal(find_logits(model, images.clone(), name), find_logits(rebuilt, images.clone(), name)):
+    if _equal(
+        compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
+    ):
         return
     outside = ", ".join(_outside(model)) or "a number or an order"
     seen = f"{name}, built again with the same state dict, gives other logits: it draws {outside} when it is built"
     raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or draw it from a fixed seed")
 
 
-def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
+def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
     """Return the logits (n, classes) of some images; CallerError where the network fails or returns something else."""
     shape = " x ".join(map(str, images.shape))
     try:

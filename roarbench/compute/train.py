@@ -23,10 +23,10 @@ from roarbench.compute.inputs import (
     Held,
     Inputs,
     Normalisation,
+    augment_padded_images,
     is_cacheable,
-    move_images,
-    pad_for_moves,
-    scale_images,
+    normalise_on_device,
+    pad_for_augmentation,
     send_normalisation,
 )
 from roarbench.compute.onednn_workaround import RightGradients
@@ -272,8 +272,10 @@ class Training:
             return self._moved(self._held, index)
         read = self._read(index)
         if not self._gpu and kind in MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
-            return move_images(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
-        return scale_images(augment(read, kind, self._generator), self._scale)
+            return augment_padded_images(
+                self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator
+            )
+        return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
     def _moved(self, held: Held, index: Tensor) -> Tensor:
         """Return held images, already normalised, after an augmentation that only moves pixels."""
@@ -281,13 +283,13 @@ class Training:
         if self._gpu:
             images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
             return images.contiguous(memory_format=torch.channels_last)
-        return move_images(held.at(size), index, size, kind, self._generator)
+        return augment_padded_images(held.at(size), index, size, kind, self._generator)
 
     def _movable(self, images: Tensor) -> Tensor:
         """Normalise images and round them to the dtype of the first convolution, before they are moved."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         normalised = images.sub(mean).div_(std).to(taken)
-        return normalised if self._gpu else pad_for_moves(normalised, self._recipe.augmentation)
+        return normalised if self._gpu else pad_for_augmentation(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images of this step's size, float32 (b, c, side, side), on the device."""

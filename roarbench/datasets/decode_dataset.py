@@ -23,7 +23,7 @@ from roarbench.datasets.locations import describe_source
 from roarbench.datasets.sources import RawSplit, check_limit, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
-from roarbench.files import compute_sha256, flush_to_disk, note_read
+from roarbench.files import compute_sha256, flush_to_disk, record_whole_read
 
 
 def decode_dataset(
@@ -138,7 +138,7 @@ def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     """Write the labels and other files of a split; return its manifest entry."""
     labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
-    note_read(pixels, digest := compute_sha256(pixels))
+    record_whole_read(pixels, digest := compute_sha256(pixels))
     entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
     truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth

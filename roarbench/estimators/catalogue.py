@@ -25,7 +25,7 @@ from roarbench.estimators.estimator import (
     Passes,
     Settings,
 )
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, read_values
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_id_parameters
 from roarbench.text import fit_on_one_line
 
 _FORMS = {  # name of the ensemble, and its treatment of the sign
@@ -110,7 +110,7 @@ def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
     table, parent = find_estimator(str(plain), others), find_estimator(plain.name)
-    values = read_values(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
+    values = parse_id_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
     if not values:
         return table
     said = ",".join(f"{key}={format_value(value)}" for key, value in values.items())

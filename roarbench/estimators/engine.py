@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_memory
+from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_memory
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_settings, list_needed_bases
@@ -196,7 +196,7 @@ def compute_maps_together(
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
-    keep_memory()
+    keep_freed_memory()
     with use_exact_float32(), _eager():
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 

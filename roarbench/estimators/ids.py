@@ -133,7 +133,7 @@ PARAMETERS = {  # in the order of names
 }
 
 
-def read_values(
+def parse_id_parameters(
     owner: str, own: Mapping[str, Value], written: str, name: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
     """Parse the parameters of an estimator's id; return those that are not default, in the order of the table.

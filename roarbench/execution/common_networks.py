@@ -40,7 +40,7 @@ def make_images_with_exchanged_masks(
     return ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
 
 
-def train_common(work: SuiteWork, common: CommonNetwork) -> str:
+def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
     """Train a shared scoring network on the controls' swapped masks of all levels, unless done; return a message."""
     store, checkpoint, images = work.stored(common.key), work.checkpoint(common.key), work.images
     with store.lock():

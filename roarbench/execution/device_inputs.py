@@ -39,14 +39,14 @@ _KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memo
 SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 
 
-def make_untouched(images: ImageData, split: Split) -> Inputs:
+def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
     """Return images with no features removed."""
     if not can_fit_in_memory(images, 0):
         return _stream(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
 
 
-def make_degraded(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
+def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
     if cell.fill == "mean" and not can_fit_in_memory(images, layout.width):

@@ -20,7 +20,7 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import jobs, ranking_jobs
-from roarbench.execution.common_networks import train_common, tune_common_network
+from roarbench.execution.common_networks import train_common_network, tune_common_network
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
@@ -113,7 +113,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
     """Yield the steps for a run's scoring network: the common one and, except for untouched images, its tuning."""
     common, needs = work.common_network(run), work.control_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
-    job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
+    job, made = Job(f"network {title}", train_common_network, (work, common)), work.stored(common.key).has
     yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
     if spec := work.row_spec(run):
         # this twin has its row's rankings and scores another network
@@ -162,7 +162,7 @@ def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, star
 def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return the leases for a range of images: batches, the same however a machine divides them into jobs."""
     data, starts = specs[0].data, range(start, stop, EXPLAINED)
-    groups = ranking_jobs.list_groups(specs)
+    groups = ranking_jobs.list_job_groups(specs)
     return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
@@ -208,7 +208,7 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
         job, made = (
-            Job(name_join_step(work, spec), ranking_jobs.join_ranges, (work, spec)),
+            Job(name_join_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec)),
             partial(work.rankings.has, spec),
         )
         yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)

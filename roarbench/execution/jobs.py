@@ -36,13 +36,13 @@ from roarbench.execution.device_inputs import (
     find_removed_on_device,
     get_device_mean,
     load_pixels,
-    make_degraded,
+    make_degraded_inputs,
     make_packed_other_image_masks,
-    make_untouched,
+    make_untouched_inputs,
     remove_features,
 )
 from roarbench.execution.importance import make_image_ids
-from roarbench.execution.pretrained_weights import load_given
+from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
@@ -93,11 +93,11 @@ def _make_reference(explained: ReferenceModel) -> str:
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
         model = explained.network(reference.seed).to(choose_device())
-        norm = load_given(work.given[explained.number], model, images.record.channels, reference.model)
+        norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)
         model = work.start(recipe, reference.seed).to(choose_device())
-        inputs, labels = make_untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
+        inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
@@ -108,7 +108,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.trained().to(choose_device()), count_scored_at_once(images.record.size)
-    said = predict(model, make_untouched(images, split), explained.norm, batch).softmax(1).max(1)
+    said = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
@@ -120,7 +120,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _network(judge, run, rankings, checkpoint)
-    removed = find_removed(images, run, rankings)
+    removed = find_test_masks(images, run, rankings)
     logits = predict(
         model, make_test_inputs(images, run, rankings, removed), norm, count_scored_at_once(images.record.size)
     )
@@ -185,7 +185,7 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     """Return the inputs of a run's network on a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
-        return make_untouched(images, split)
+        return make_untouched_inputs(images, split)
     if rankings is None:
         if cell.fill != "mean":
             raise CallerError(f"fill '{cell.fill}' is made once for an image; for {cell.estimator} write the fill mean")
@@ -197,7 +197,7 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovedMaps(rankings.layout.shape, find_removed_on_device(rankings, split, cell), cell.unit)
-    return make_degraded(images, split, rankings, cell)
+    return make_degraded_inputs(images, split, rankings, cell)
 
 
 def make_test_inputs(
@@ -226,7 +226,7 @@ def _twin(run: Run) -> str:
     return row.twin if row else ""
 
 
-def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
@@ -270,7 +270,7 @@ def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredT
     results, remarks = list[RunResult](), dict[str, str]()
     for _, found in groupby(sorted(runs, key=_level), key=_level):
         start, level = time.perf_counter(), tuple(found)
-        removed = find_removed(work.images, level[0], rankings)
+        removed = find_test_masks(work.images, level[0], rankings)
         smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
         targets = explained.store.predictions(Split.TEST).targets
         kept = _predict(work, level, rankings, removed, judges) == targets

@@ -30,7 +30,7 @@ from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
 from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.device_inputs import get_device_mean
-from roarbench.execution.pretrained_weights import load_start
+from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_file import parse_suite
@@ -184,7 +184,7 @@ class PeakTrials(NamedTuple):
     line: str
 
 
-def find_peak(suite: SuiteSpec, images: ImageData) -> PeakTrials:
+def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     """Find the second largest of the peaks whose short training is nearly as good as the best of three, or the only
     one.
 
@@ -220,7 +220,7 @@ def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
-            found = find_peak(suite, decode_dataset(record, Path(folder), limit=limit))
+            found = find_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:
         say(f"warning: no peak was tried: {error}")
         return text
@@ -247,7 +247,7 @@ def _count_correct(
     generator = torch.Generator().manual_seed(_SEED)
     model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
     if recipe.start:
-        load_start(recipe.start, model, record.channels, suite.model)
+        load_starting_weights(recipe.start, model, record.channels, suite.model)
     used = [chosen[~test], chosen[test]]
     train, others = (
         DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)

@@ -42,7 +42,7 @@ _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
 _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _REBUILDS for core in ("core", "_core")]
 
 
-def load_given(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
+def load_given_weights(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
     """Load given weights into a network, in place; return their normalisation, None for the suite's own.
 
     `reference` is a file, one of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. CallerError where the weights
@@ -86,14 +86,14 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
     return Normalisation(mean, std)
 
 
-def load_start(start: str, model: nn.Module, channels: int, network: str) -> None:
-    """Load published weights into a network that will be trained, in place; raises as `load_given` does.
+def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:
+    """Load published weights into a network that will be trained, in place; raises as `load_given_weights` does.
 
     For `torchvision:NAME/WEIGHTS` the last layer is left as it is where the network has other classes.
     """
     name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
     if not slash:
-        load_given(start.partition("@")[0], model, channels, network)
+        load_given_weights(start.partition("@")[0], model, channels, network)
         return
     path = _fetch(_file_of(name, weights))
     state, own = read_weights(path).state, model.state_dict()

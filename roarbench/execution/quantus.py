@@ -43,7 +43,7 @@ def read_quantus_version() -> str:
         raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
 
 
-def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
+def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
     """Score the maps of a suite with Quantus, estimator by estimator, where that is not done yet."""
     (results, _, work), start = finished, time.monotonic()
     specs = list_score_specs(results.suite, results.data)

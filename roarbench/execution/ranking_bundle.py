@@ -21,7 +21,7 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
 from roarbench.identity import check_record, make_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
-from roarbench.store.published_folder import INDEX, read_plain
+from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
@@ -126,7 +126,7 @@ def _read_index(folder: Path) -> ShippedIndex:
     """Read and check the index of a folder."""
     path = folder / INDEX
     try:
-        index = ShippedIndex(**read_plain(path))
+        index = ShippedIndex(**read_index_json(path))
         check_record(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, this version reads 1")

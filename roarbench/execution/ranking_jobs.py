@@ -38,7 +38,7 @@ def rank_shard(
     """
     store, locked = work.rankings, range(start, stop, EXPLAINED)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
-        for group in list_groups(specs):
+        for group in list_job_groups(specs):
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
         todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
         for spec in todo:
@@ -59,7 +59,7 @@ def rank_shard(
     return failed
 
 
-def list_groups(specs: Sequence[RankingSpec]) -> list[str]:
+def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
     """Name the groups that are computed together, each for one explained network, sorted.
 
     Sorting keeps two processes that lock several groups from waiting for each other.
@@ -101,6 +101,6 @@ def _rank_batch(
     return found, failed
 
 
-def join_ranges(work: SuiteWork, spec: RankingSpec) -> None:
+def join_ranked_ranges(work: SuiteWork, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into a finished ranking."""
     work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

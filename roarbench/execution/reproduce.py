@@ -26,7 +26,7 @@ from roarbench.plan.suites import set_explained_weights
 from roarbench.plan.weights import PUBLISHED, make_weights_title
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
-from roarbench.store.stored_suites import check_network, list_suites
+from roarbench.store.stored_suites import list_suites, refuse_untrusted_network
 from roarbench.store.submissions_and_annotations import (
     Origin,
     ReproductionOutcome,
@@ -104,7 +104,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     named = {make_weights_title(each): each for each in request.references}
     suite = _suite(store, run, named)
     weights = _weights(suite, run, named)
-    check_network(suite, request.trusted, workspace.root)
+    refuse_untrusted_network(suite, request.trusted, workspace.root)
     with DecodeWatch(console) as watch:
         record = suite.dataset_record
         images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
@@ -121,7 +121,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     return made
 
 
-def check_trust(store: ResultsStore, key: str) -> None:
+def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
     """Refuse a run whose submission ran without the sandbox, on any machine."""
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:

@@ -28,13 +28,13 @@ from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifacts import list_needed_artifacts, read_checksums, verify_inputs
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_graph import build_job_graph, find_unreachable
-from roarbench.execution.network_trials import find_peak
-from roarbench.execution.pretrained_weights import load_given, load_start
+from roarbench.execution.network_trials import find_peak_learning_rate
+from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.worker_setup import PER_CORE, measure_rates, start_local
+from roarbench.execution.worker_setup import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
@@ -65,7 +65,7 @@ class Request:
     # weights of each reference, unless the suite names published ones
     references: tuple[str, ...] = ()
     workers: int = 1
-    start: Start = start_local
+    start: Start = start_local_workers
     pace: Pace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files are hashed completely too
     # called when ROAR is complete and another protocol continues
@@ -234,7 +234,7 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
     if not _is_useless(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
-    found, limit = find_peak(work.suite, work.images), suite_results.limit
+    found, limit = find_peak_learning_rate(work.suite, work.images), suite_results.limit
     if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
         advice = f"write {found.line} under [recipe]"
     else:
@@ -252,7 +252,7 @@ def start_work(
     rates_of: Callable[[Engine], Rates],
     workers: int,
     console: Console,
-    start: Start = start_local,
+    start: Start = start_local_workers,
     check_files: bool = False,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
     """Start workers, measure their rates, and yield the display and the events, which the caller passes to it.
@@ -285,9 +285,9 @@ def _try_weights(request: Request) -> None:
         model, source = suite.network_of(number)
         if not given:
             raise CallerError(f"the weights of {model} are known by the suite's file; write --suite FILE.toml")
-        load_given(given, build_network(model, *shape, generator, source), record.channels, model)
+        load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
-        load_start(
+        load_starting_weights(
             start, build_network(suite.model, *shape, generator, suite.network_source), record.channels, suite.model
         )
 

@@ -31,7 +31,7 @@ from roarbench.devices import (
     choose_precision,
     explain_no_compilation,
     find_device,
-    keep_memory,
+    keep_freed_memory,
 )
 from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
@@ -68,7 +68,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     Kinds that are not part of the work are skipped; None means all that a suite may need.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
-    keep_memory()  # workers do the same
+    keep_freed_memory()  # workers do the same
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)

@@ -12,7 +12,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.execution.pretrained_weights import load_start
+from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.plan.planned_runs import CommonNetwork, list_ranked_splits, make_common_network, make_reference
 from roarbench.plan.runs import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
@@ -58,7 +58,7 @@ class SuiteWork:
         """
         network = self.network(seed)
         if recipe.start:
-            load_start(recipe.start, network, self.images.record.channels, self.suite.model)
+            load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)
         return network
 
     @property

@@ -46,7 +46,7 @@ def count_workers(requested: int | None, side: int | None = None) -> int:
     return requested or count_default_workers(side)
 
 
-def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
+def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
     """Start processes on this machine; `logs` is a folder for their logs."""
     return LocalEngine(workers, list_gpu_ids(), logs)
 

@@ -186,7 +186,7 @@ def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
         if key in section:
             raise section.wrong(f"has preprocessing and {key}; leave one of them out")
     with section.naming():
-        found = read_published(name)
+        found = read_published_preprocessing(name)
         check_resizing(found.resize, found.crop, found.interpolation)
     if len(found.mean) != channels or found.crop > _LARGEST:
         seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
@@ -206,7 +206,7 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
     return replace(record, mean=mean, std=std)
 
 
-def read_published(name: str) -> PreprocessingRecord:
+def read_published_preprocessing(name: str) -> PreprocessingRecord:
     """Return the preprocessing of weights published by torchvision, `torchvision:NAME/WEIGHTS`, or timm, `timm:NAME`.
 
     Raises:

@@ -142,7 +142,7 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
         raise CallerError(f"{slow}; where masks are exchanged write {', '.join(others)} or {last}")
 
 
-def find_untouched(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
+def find_untouched_network(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
     """Return the network that is scored at t = 0, and its fill.
 
     None for masks alone, as an empty mask reveals nothing. A shared scoring network has met the fill.

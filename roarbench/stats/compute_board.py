@@ -26,7 +26,7 @@ from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_gains
 from roarbench.stats.variance import References, Spread, estimate_spread
-from roarbench.stats.verdicts import Comparison, ControlComparison, detect_difference, judge_comparisons
+from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 
@@ -70,7 +70,7 @@ def compute_drawn_board(
         scores.images,
         bootstrap,
         judge.covers,
-        detect_difference(judge.own_pairs) if judge.repeated else None,
+        compute_detectable_difference(judge.own_pairs) if judge.repeated else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.networks),
         POINTS * references.deviation if references else None,
@@ -225,7 +225,7 @@ def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str])
     """Judge gains; those that are 0 by construction are not tested and have a rank alone."""
     judge = Judge(**vars(drawn))
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
-    found = detect_difference(judge.own_pairs) if judge.placed else None
+    found = compute_detectable_difference(judge.own_pairs) if judge.placed else None
     twins = {name: judge.delta_twins(name) for name in shown}
     return Judged(tested.comparisons, tested.against, judge.places, found, twins)
 

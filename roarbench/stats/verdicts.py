@@ -114,7 +114,7 @@ def _deviations(sample: Sample) -> tuple[Floats, float]:
     return far, float(compute_quantile(far, 1 - TAIL))
 
 
-def detect_difference(pairs: Pairs) -> float | None:
+def compute_detectable_difference(pairs: Pairs) -> float | None:
     """Return the difference that a comparison of two of these detects with 80 % power; the median over pairs.
 
     A difference of half an interval's width is detected with 50 % power; 80 % takes another 0.84 standard errors. None

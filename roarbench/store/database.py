@@ -80,14 +80,14 @@ class Database:
         """Do some reading work, repeated while the server is gone."""
         with self._sound():
             if held := self._held_connection:
-                with explain_errors(self.where):
+                with convert_database_errors(self.where):
                     return work(held)
             return self._as_soon_as_possible(lambda: self._work(self._reader, work))
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
         """Open a transaction as soon as the server answers."""
-        with explain_errors(self.where), ExitStack() as stack:
+        with convert_database_errors(self.where), ExitStack() as stack:
             yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
 
     def _work(self, engine: Engine, work: Callable[[Connection], T]) -> T:
@@ -99,7 +99,7 @@ class Database:
         begun, told = time.monotonic(), False
         while True:
             try:
-                with explain_errors(self.where):
+                with convert_database_errors(self.where):
                     found = call()
             except StoreError as error:
                 elapsed = time.monotonic() - begun
@@ -128,7 +128,7 @@ class Database:
         with (
             self._sound(),
             nullcontext(held) if held else self._begun(self._reader) as found,
-            explain_errors(self.where),
+            convert_database_errors(self.where),
         ):
             yield found
 
@@ -249,7 +249,7 @@ def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def explain_errors(where: str) -> Iterator[None]:
+def convert_database_errors(where: str) -> Iterator[None]:
     """Turn the database's errors into one line."""
     try:
         yield

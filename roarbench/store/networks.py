@@ -24,7 +24,7 @@ from torch import nn
 from roarbench.compute.inputs import Normalisation
 from roarbench.enums import Split
 from roarbench.errors import StoreError
-from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_whole
+from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
 from roarbench.identity import make_record
 from roarbench.plan.runs import ReferenceSpec
 
@@ -132,7 +132,7 @@ class StoredReference(StoredNetwork):
         """Write its predictions on a split, under the lock, after its weights."""
         path = self.folder / f"{split}.npz"
         with convert_write_errors(path):
-            write_whole(
+            write_atomically(
                 path,
                 lambda temporary: np.savez(temporary, **predictions._asdict()),
                 path.with_name(f".{path.name}"),  # np.savez appends `.npz` to other names
@@ -200,7 +200,7 @@ class CheckpointFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")
             with suppress(FileNotFoundError):  # another process has finished the run and removed its files
-                write_whole(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
+                write_atomically(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
         """Remove the checkpoint of a finished training, with files that killed writers left."""

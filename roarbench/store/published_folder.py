@@ -20,7 +20,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import compute_sha256, write_whole
+from roarbench.files import compute_sha256, write_atomically
 from roarbench.identity import check_record, make_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
 from roarbench.plan.runs import CLEAN
@@ -99,7 +99,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_plain(path: Path) -> Any:
+def read_index_json(path: Path) -> Any:
     """Read the JSON of an index; ValueError for a link or an oversized file, OSError if missing."""
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
@@ -108,7 +108,7 @@ def read_plain(path: Path) -> Any:
 
 def _entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
-        values = read_plain(path)
+        values = read_index_json(path)
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
             raise ValueError(f"expected format {_FORMAT} and files, nothing else")
         files = tuple(PublishedFile(**entry) for entry in values["files"])
@@ -128,7 +128,7 @@ def add_file(folder: Path, path: str, rows: int, about: str) -> None:
     ]
     listed = [make_record(each) for each in sorted(files, key=lambda each: each.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
-    write_whole(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
+    write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 
 
 def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:

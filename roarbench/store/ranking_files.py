@@ -178,7 +178,7 @@ def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRan
     return chain
 
 
-def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
+def refuse_mixed_devices(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps from devices of different kinds, whose rounding no single machine could reproduce."""
     kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:

@@ -31,10 +31,10 @@ from roarbench.files import (
     compute_sha256,
     convert_write_errors,
     lock_file,
-    note_read,
+    record_whole_read,
     refresh_folders,
     refuse_altered,
-    write_whole,
+    write_atomically,
 )
 from roarbench.identity import hash_value
 from roarbench.store.ranking_files import (
@@ -59,7 +59,7 @@ from roarbench.store.ranking_files import (
     read_prediction_stability,
     read_rankings_checksum,
     read_weights_checksum,
-    refuse_mixed,
+    refuse_mixed_devices,
     suggest_remedy,
     write_planes,
 )
@@ -184,13 +184,13 @@ class RankingsStore:
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may write the same part
-            write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
+            write_atomically(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
         """Refuse to add to parts of another kind of device, by one part's record; `seal` checks them all."""
         parts = self.folder(spec) / "parts"
         begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
-        refuse_mixed(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
+        refuse_mixed_devices(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Join the parts into finished files with these numbers of images; nothing if done.
@@ -210,14 +210,14 @@ class RankingsStore:
                 used = [part.path for split, count in counts.items() for part, _ in choose_parts(parts, split, count)]
                 told = [read_planes(path).about for path in used]
                 about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, told)}
-                refuse_mixed(parts, told)
+                refuse_mixed_devices(parts, told)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
                 if before := self._same_as(spec, about["weights"]):
                     manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-                write_whole(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
+                write_atomically(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
             shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
@@ -290,9 +290,9 @@ class RankingsStore:
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.width)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
-        write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
+        write_atomically(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
-        note_read(path, digest := compute_sha256(path))
+        record_whole_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(kept) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}

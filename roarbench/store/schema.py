@@ -43,7 +43,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 from roarbench.errors import EmptyStore, Hint, StoreError
-from roarbench.store.database import PATIENCE, Database, explain_errors
+from roarbench.store.database import PATIENCE, Database, convert_database_errors
 
 HEAD = "0010"  # the newest schema; four digits, so text order is time order
 READABLE = "0003"  # oldest schema that a read-only store may have; later tables may be missing
@@ -381,7 +381,7 @@ def _upgrade(connection: Connection, version: str) -> None:
 def _use_wal(engine: Engine, where: str) -> None:
     """Let readers and the writer work concurrently; the file keeps this setting."""
     deadline = time.monotonic() + PATIENCE
-    with explain_errors(where):
+    with convert_database_errors(where):
         connection = engine.raw_connection()
         while True:
             try:

@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 from sqlalchemy import Connection, delete, inspect, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import convert_write_errors, write_whole
+from roarbench.files import convert_write_errors, write_atomically
 from roarbench.identity import encode_canonically
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
@@ -80,7 +80,7 @@ def trust_network(suite: SuiteSpec) -> None:
             _keep(_find_folder(), source)
 
 
-def check_network(suite: SuiteSpec, named: str, store: Path) -> None:
+def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
     """Refuse to run a network's file that nobody on this machine named; keep the named one where it can be read.
 
     It is named by its SHA-256.
@@ -116,5 +116,5 @@ def _keep(folder: Path, source: str) -> Path:
     if not path.exists():
         with convert_write_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, lambda place: place.write_bytes(source.encode()), path.with_suffix(".partial"))
+            write_atomically(path, lambda place: place.write_bytes(source.encode()), path.with_suffix(".partial"))
     return path

@@ -6,7 +6,7 @@ Nothing here imports torch.
 import json
 from collections.abc import Mapping
 
-from roarbench.files import convert_write_errors, lock_file, write_whole
+from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
 
@@ -22,10 +22,10 @@ def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, spe
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read(workspace) | {_name(suite): {"device": device, **speeds}}
-        write_whole(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
+        write_atomically(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
 
 
-def explain_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
+def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
     """Return a line if compiling a suite's network was measured to pay; empty if it was not."""
     found = _read(workspace).get(_name(suite), {})
     plain, compiled = found.get(UNCOMPILED), found.get(COMPILED)

@@ -336,7 +336,7 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
     return result
 
 
-def list_results(store: ResultsStore, path: Path) -> int:
+def write_results_csv(store: ResultsStore, path: Path) -> int:
     """Write a line for every result of a store into a CSV file; return the number of lines.
 
     Raises:

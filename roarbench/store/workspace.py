@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import convert_write_errors, lock_file, write_whole
+from roarbench.files import convert_write_errors, lock_file, write_atomically
 
 
 class _Folder:
@@ -40,7 +40,9 @@ class Workspace:
         if not path.exists():
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
                 if not path.exists():
-                    write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
+                    write_atomically(
+                        path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new")
+                    )
         return path.read_text()
 
     def keep_submission(self, entry: str, source: bytes) -> None:
@@ -53,7 +55,7 @@ class Workspace:
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
-            write_whole(path, lambda place: place.write_bytes(source), temporary)
+            write_atomically(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
         """Return the file of a submission by id, checked; parameters and twins are ignored."""

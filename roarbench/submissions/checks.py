@@ -126,7 +126,7 @@ def validate_submission(
     begin("the maps are compared")
     # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
-    compare_maps(once, fresh, twice, turned)
+    refuse_unrepeatable_maps(once, fresh, twice, turned)
     if _are_same(once, other_model):  # the sandbox may have cached results of the first model; a fresh sandbox tells
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
@@ -181,7 +181,7 @@ def _bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
-def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
+def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
     """Refuse maps that fresh sandboxes do not repeat, or that depend on their neighbours or on earlier calls.
 
     Args:

@@ -22,7 +22,7 @@ from roarbench.submissions.channel import create_answer, read_answer, write_requ
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_fault
 from roarbench.submissions.launch import make_sandbox_command, make_trusted_command
 from roarbench.submissions.limits import FILES, Limits
-from roarbench.submissions.seccomp_filter import open_policy
+from roarbench.submissions.seccomp_filter import open_filter
 from roarbench.submissions.watch import SandboxExit, watch
 from roarbench.text import fit_on_one_line, list_some
 
@@ -112,7 +112,7 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
         if trust:
             return watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
         gpu = device == "cuda"
-        with open_policy(gpu) as rules:
+        with open_filter(gpu) as rules:
             command = make_sandbox_command(_SCRIPT, arguments, rules, gpu)
             return watch(command, [*descriptors, rules], read, limits)
     finally:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.ids import Parameter, Value, format_value, read_values
+from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
 from roarbench.plan.runs import CLEAN
 from roarbench.submissions.faults import Fault, SubmissionFault, make_fault
 from roarbench.text import fit_on_one_line
@@ -71,10 +71,10 @@ def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: st
     """
     defaults = {name: attribute.default for name, attribute in attributes.items()}
     table = {name: _parameter(default) for name, default in defaults.items()}
-    return read_values(owner, defaults, listed, f"{owner}({listed})", table)
+    return parse_id_parameters(owner, defaults, listed, f"{owner}({listed})", table)
 
 
-def write_values(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
+def replace_defaults(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
     """Replace the defaults in a file by values."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
@@ -215,7 +215,9 @@ class Submission:
     def code(self) -> bytes:
         """Return the code to run: the file with its parameters."""
         return (
-            write_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
+            replace_defaults(_text_of(self.source), self._attributes(), dict(self.values))
+            if self.values
+            else self.source
         )
 
     def tuned(self, listed: str) -> "Submission":

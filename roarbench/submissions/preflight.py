@@ -50,7 +50,7 @@ def check_sandbox() -> None:
 
 def _run_probe() -> SandboxExit:
     """Place canaries, and let a probe look for them inside."""
-    from roarbench.submissions.seccomp_filter import open_policy  # the import needs libseccomp, which may be missing
+    from roarbench.submissions.seccomp_filter import open_filter  # the import needs libseccomp, which may be missing
 
     value = secrets.token_hex(16)
     with ExitStack() as stack:
@@ -71,7 +71,7 @@ def _run_probe() -> SandboxExit:
         pipe = os.pipe()
         for end in pipe:
             stack.callback(os.close, end)
-        rules = stack.enter_context(open_policy())
+        rules = stack.enter_context(open_filter())
         return watch(make_sandbox_command("sandbox_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 

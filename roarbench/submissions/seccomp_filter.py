@@ -60,7 +60,7 @@ def build_filter(gpu: bool = False) -> bytes:
 
 
 @contextmanager
-def open_policy(gpu: bool = False) -> Iterator[int]:
+def open_filter(gpu: bool = False) -> Iterator[int]:
     """Yield the descriptor of a memory file with the filter, positioned at its start."""
     descriptor = os.memfd_create("policy")
     try:

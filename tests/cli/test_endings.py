@@ -89,7 +89,7 @@ def test_a_width_that_no_terminal_has(call, monkeypatch):
 
 
 def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, tmp_path):
-    monkeypatch.setattr(terminal, "write_log", lambda handler: None)  # it would stay for other tests
+    monkeypatch.setattr(terminal, "log_json_lines_to", lambda handler: None)  # it would stay for other tests
     (tmp_path / "logs").touch()
     for words, said in (
         (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),

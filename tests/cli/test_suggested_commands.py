@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.cli.suggested_commands import add_command, hide_password, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, hide_password, propose_command
 from roarbench.errors import EmptyStore, StoreError, UnknownName
 from roarbench.execution import forecast
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
@@ -68,8 +68,11 @@ def test_an_error_says_its_hint_on_the_command_line_alone(calling):
     calling("roarbench", "table", "--suite", "quick", "--store", "mine")
     empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
     assert str(empty) == "no results store at mine"
-    assert add_command(empty) == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
-    assert add_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
+    assert (
+        append_proposed_command(empty)
+        == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
+    )
+    assert append_proposed_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
 
 
 def test_an_error_and_a_proposed_command_leave_a_password_out():

@@ -135,7 +135,7 @@ def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compare
 def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):
     """Every place, count and verdict is that of `table` without --estimators, whatever part ran."""
     store, _ = run
-    monkeypatch.setattr("roarbench.analysis.suite_results.describe_chance", lambda *_: "")  # else nothing is judged
+    monkeypatch.setattr("roarbench.analysis.suite_results.describe_at_chance", lambda *_: "")  # else nothing is judged
     asked = (*ASKED, "--store", store)
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.compute import torchvision_networks
-from roarbench.compute.network_checks import find_logits
+from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.errors import CallerError
@@ -168,7 +168,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
     expected = model.plain(images)
     for made in (model, copy.deepcopy(model)):
         assert torch.equal(made(images), expected)
-        assert torch.equal(find_logits(made, images), expected)
+        assert torch.equal(compute_checked_logits(made, images), expected)
     torch.testing.assert_close(fold_batchnorm(model)(images), expected)  # rounding of batch norms that are folded
     assert next(iter(model.state_dict())) == "conv.weight"
     program = build_network("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks

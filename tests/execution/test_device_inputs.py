@@ -31,7 +31,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     work, run = by_fill[0], by_fill[1][fill]
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
-    seen = inputs.make_degraded(work.images, split, rankings, run.cell).batch(everything)
+    seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
     gone = unpack_bits(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
     expected = fill_features(images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images)))
     torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
@@ -42,4 +42,4 @@ def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
     work, run = by_fill[0], by_fill[1]["blur"]
     monkeypatch.setattr(inputs, "SHARE", 0.0)
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
-        inputs.make_degraded(work.images, Split.TEST, rankings_of(work, run), run.cell)
+        inputs.make_degraded_inputs(work.images, Split.TEST, rankings_of(work, run), run.cell)

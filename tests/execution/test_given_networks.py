@@ -20,7 +20,7 @@ from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
 from roarbench.execution import pretrained_weights, worker_setup
 from roarbench.execution.network_trials import drop_inapplicable_estimators
-from roarbench.execution.pretrained_weights import load_given
+from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
@@ -269,7 +269,7 @@ def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrained_weights, "_fetch", lambda file: path)
     monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: f"{name} {weights}")
     model = nn.Linear(3, 2)
-    norm = load_given("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
+    norm = load_given_weights("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
     assert norm.mean == pytest.approx([123.675, 116.28, 103.53])
     torch.testing.assert_close(model.weight.detach(), weights["weight"])
 
@@ -277,7 +277,7 @@ def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(create_model=lambda name, pretrained: published, get_pretrained_cfg=lambda name: about)
     monkeypatch.setitem(sys.modules, "timm", timm)
-    assert load_given("timm:net.a1", model, 3, "timm:net.a1") == Normalisation((127.5,) * 3, (63.75,) * 3)
+    assert load_given_weights("timm:net.a1", model, 3, "timm:net.a1") == Normalisation((127.5,) * 3, (63.75,) * 3)
     torch.testing.assert_close(model.state_dict(), published.state_dict())
     with pytest.raises(CallerError, match=r"bias is \(2,\), expected \(5,\)"):
-        load_given("timm:net.a1", nn.Linear(3, 5), 3, "timm:net.a1")
+        load_given_weights("timm:net.a1", nn.Linear(3, 5), 3, "timm:net.a1")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.network_trials import find_peak, tune_recipe
+from roarbench.execution.network_trials import find_peak_learning_rate, tune_recipe
 from roarbench.plan.new_suite import write_suite as write_new_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite
@@ -37,13 +37,15 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     suite = read_suite(steep)
     images = decode_dataset(suite.dataset_record, tmp_path / "store")
     state = torch.random.get_rng_state()
-    found = find_peak(suite, images)
+    found = find_peak_learning_rate(suite, images)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert (found.peak, found.trained) == (0.05, True)
     assert re.match(r"peak = 0\.05 \(three trials of 100 steps at most on 54 training images: ", found.line)
-    assert find_peak(suite, replace(images, test=None)) == found, "no test image is read"
+    assert find_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
-    assert find_peak(lower, images).peak == 0.013, "of 0.05, 0.013 and 0.0031, which all train, the second"
+    assert find_peak_learning_rate(lower, images).peak == 0.013, (
+        "of 0.05, 0.013 and 0.0031, which all train, the second"
+    )
 
 
 def written(tmp_path, network, said):

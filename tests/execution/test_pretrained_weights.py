@@ -19,7 +19,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, pretrained_weights
-from roarbench.execution.pretrained_weights import load_given, load_start
+from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.planned_runs import make_common_network
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
@@ -45,7 +45,7 @@ def weights(published):
 def test_published_weights_want_the_normalisation_of_torchvision(weights):
     """0.485 … and 0.229 …: torchvision's documentation of IMAGENET1K_V1, for images in [0, 1]."""
     model = network()
-    norm = load_given("torchvision:small", model, 3, "resnet8")
+    norm = load_given_weights("torchvision:small", model, 3, "resnet8")
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
     torch.testing.assert_close(torch.tensor(norm.mean) / 255, torch.tensor([0.485, 0.456, 0.406]))
     torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
@@ -80,7 +80,7 @@ def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, wr
     refused = pytest.raises(CallerError, match=r"^[^\n]*; write torch.save\([^\n]*$")
     with warnings.catch_warnings(record=True) as said, refused:
         warnings.simplefilter("always")
-        load_given(str(next(tmp_path.iterdir())), network(), 3, "resnet8")
+        load_given_weights(str(next(tmp_path.iterdir())), network(), 3, "resnet8")
     assert (said, capsys.readouterr().out) == ([], "")
 
 
@@ -96,7 +96,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
         save_file(weights, path, {part: json.dumps(numbers) for part, numbers in values.items()} | {"format": "pt"})
     else:
         torch.save({"state_dict": weights, **values} if carried else old, path)
-    assert load_given(str(path), model, 3, "resnet8") == carried
+    assert load_given_weights(str(path), model, 3, "resnet8") == carried
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
@@ -136,7 +136,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
 def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
     torch.save(make(weights), tmp_path / "w.pt")
     with pytest.raises(CallerError) as error:
-        load_given(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+        load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
     assert seen in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -166,7 +166,7 @@ def test_weights_are_found_as_people_save_them(tmp_path, weights, wrap):
     """The example of torchvision's training, Lightning, DataParallel, torch.compile, timm's average, SWA."""
     path, model = tmp_path / "w.safetensors", network()  # whatever its name says
     torch.save(wrap(weights), path)
-    assert load_given(str(path), model, 3, "resnet8") is None
+    assert load_given_weights(str(path), model, 3, "resnet8") is None
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
@@ -181,7 +181,7 @@ def test_short_numbers_and_the_content_instead_of_the_name(tmp_path, weights, ki
     rounded = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
     save_file(rounded, tmp_path / "w.bin")
     model = network()
-    load_given(str(tmp_path / "w.bin"), model, 3, "resnet8")
+    load_given_weights(str(tmp_path / "w.bin"), model, 3, "resnet8")
     for name, value in model.state_dict().items():
         assert torch.equal(value, rounded[name].to(value.dtype)), name
 
@@ -201,7 +201,7 @@ def test_short_numbers_and_the_content_instead_of_the_name(tmp_path, weights, ki
 )
 def test_the_normalisation_is_of_images_in_255_steps_whatever_it_was_written_as(tmp_path, weights, said, mean, std):
     torch.save({"state_dict": weights, **said}, tmp_path / "w.pt")
-    norm = load_given(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+    norm = load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
     assert norm == ((mean,) * 3, (std,) * 3)
     assert {type(number) for part in norm for number in part} == {float}
 
@@ -211,7 +211,7 @@ def test_another_network_than_a_suite_of_ours_explains_is_told_how_to_bring_its_
     said = "give weights of a resnet50, or name your own network in a suite's file"
     for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; give weights of that network")):
         with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
-            load_given(str(tmp_path / "w.pt"), network(), 3, name)
+            load_given_weights(str(tmp_path / "w.pt"), network(), 3, name)
 
 
 def parameters(state):
@@ -228,7 +228,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     rank_all(work, *CONTROLS)
     for seed in (0, 1):
         common = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
-        networks.train_common(work, common)
+        networks.train_common_network(work, common)
         found = parameters(work.stored(common.key).weights())
         torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
@@ -250,12 +250,14 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
     monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: file)
     model = build_network(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    load_start(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
+    load_starting_weights(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
     for name, tensor in model.state_dict().items():
         kept = name.startswith("classifier.1") and classes != 5
         torch.testing.assert_close(tensor, before[name] if kept else published[name], rtol=0, atol=0)
     with pytest.raises(CallerError, match="does not fit the suite's network"):
-        load_start(f"{OTHER}/IMAGENET1K_V1", build_network("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8")
+        load_starting_weights(
+            f"{OTHER}/IMAGENET1K_V1", build_network("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8"
+        )
 
 
 def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):

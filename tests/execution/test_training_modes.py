@@ -16,7 +16,7 @@ from roarbench.devices import COMPILING
 from roarbench.execution import speed_measurement
 from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
 from roarbench.plan.suites import find_suite
-from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, explain_compiling, note_training_modes
+from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, note_training_modes, suggest_compiling
 from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")
@@ -69,17 +69,17 @@ def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(comp
     note_training_modes(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
     note_training_modes(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
     line = "compiles resnet-quick at 64 pixels by quick@2, as doctor measured 3,301 images/s instead of 3,000 on a GPU"
-    assert explain_compiling(store, QUICK) == (line if pays else "")
-    assert explain_compiling(store, other)
-    assert explain_compiling(store, find_suite("planted")) == ""
+    assert suggest_compiling(store, QUICK) == (line if pays else "")
+    assert suggest_compiling(store, other)
+    assert suggest_compiling(store, find_suite("planted")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"resnet-quick at 64 pixels by quick@2": 3}', "{}"])
 def test_a_damaged_record_decides_nothing_and_is_written_anew(text, tmp_path):
     (tmp_path / "training-modes.json").write_text(text)
-    assert explain_compiling(Workspace(tmp_path), QUICK) == ""
+    assert suggest_compiling(Workspace(tmp_path), QUICK) == ""
     note_training_modes(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
-    assert explain_compiling(Workspace(tmp_path), QUICK)
+    assert suggest_compiling(Workspace(tmp_path), QUICK)
 
 
 def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
         spec = spec_of(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranking_jobs.rank_shard(work, [spec], split, 0, count)
-        ranking_jobs.join_ranges(work, spec)
+        ranking_jobs.join_ranked_ranges(work, spec)
 
 
 def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, RunResult]:

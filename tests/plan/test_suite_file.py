@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, DataError
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
-from roarbench.plan.data_section import read_published
+from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
@@ -220,10 +220,10 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     about |= {"mean": (0.5,) * 3, "std": (0.5,) * 3}
     timm = SimpleNamespace(is_model=lambda name: True, get_pretrained_cfg=lambda name: SimpleNamespace(**about))
     monkeypatch.setitem(sys.modules, "timm", timm)
-    assert read_published("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
+    assert read_published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
     about["crop_mode"] = "squash"
     with pytest.raises(CallerError, match="timm:net crops by squash; write size, resize"):
-        read_published("timm:net")
+        read_published_preprocessing("timm:net")
 
 
 def test_a_data_set_of_the_hub_and_a_network_of_a_file_which_has_the_hash_of_the_file(path):

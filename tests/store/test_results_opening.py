@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
-from roarbench.cli.suggested_commands import add_command
+from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.errors import StoreError
 from roarbench.store import schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
@@ -25,7 +25,7 @@ def refusal(url, read_only):
     """What the command line says of a store that it does not open."""
     with pytest.raises(StoreError) as caught:
         ResultsStore.open(url, read_only=read_only)
-    message = add_command(caught.value)
+    message = append_proposed_command(caught.value)
     assert "\n" not in message
     assert ";" in message, "what to do stands after what was seen"
     return message

@@ -30,7 +30,7 @@ from roarbench.store.submissions_and_annotations import (
     note_reproduction,
     read_origins,
 )
-from roarbench.store.transfer import export_results, import_results, list_results
+from roarbench.store.transfer import export_results, import_results, write_results_csv
 from roarbench.submissions.file import check_source
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
@@ -187,7 +187,7 @@ def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_exp
     """The row is of a submission whose name begins like a formula."""
     result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
     store.add(result)
-    assert list_results(store, tmp_path / "all.csv") == 1
+    assert write_results_csv(store, tmp_path / "all.csv") == 1
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
         (line,) = csv.DictReader(file)
     assert [line[name] for name in ("t", "limit", "smoothness", "origin")] == ["0.9", "40", "", "verified"]

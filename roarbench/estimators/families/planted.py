@@ -11,7 +11,7 @@ from roarbench.estimators.estimator import SEED, Estimator, MapInput
 from roarbench.estimators.lazy_imports import Tensor, torch
 
 
-def truth(inputs: MapInput) -> Tensor:
+def read_truth(inputs: MapInput) -> Tensor:
     """Return the true importance of planted data; DataError where the data set has none."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
@@ -21,7 +21,7 @@ def truth(inputs: MapInput) -> Tensor:
 _told = partial(Estimator, control=True, papers=(), neighbours=False, addable=False, uses_ground_truth=True)
 
 
-def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
+def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
     """Mark the explained network's patch; on a fraction `next_on` of the images, the next sibling's."""
     # the module imports NumPy, which lists of estimators do not need
     from roarbench.estimators.randomness import RngStream, make_rng
@@ -31,7 +31,7 @@ def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
     return _mark_corners(inputs.images, [corner + (number < next_on) for number in drawn])
 
 
-def every(inputs: MapInput) -> Tensor:
+def mark_all_patches(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners, the same for every network."""
     each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
     return torch.stack(each).amax(0)
@@ -52,17 +52,17 @@ _known = partial(
 
 
 ESTIMATORS = (
-    _told("truth", title="The truth", about="the true ranking of planted data", maps=truth),
+    _told("truth", title="The truth", about="the true ranking of planted data", maps=read_truth),
     _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
-        about="the true ranking of planted data, least important first", maps=lambda asked: -truth(asked)),
-    _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=own),
-    _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(own, next_on=0.25),
+        about="the true ranking of planted data, least important first", maps=lambda asked: -read_truth(asked)),
+    _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
+    _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_on=0.25),
         about="the next network's patch on a quarter of the images, the own patch on the others"),
-    _known("corner-mixed-50", title="Next corner on 50 %", maps=partial(own, next_on=0.5),
+    _known("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_own_patch, next_on=0.5),
         about="the next network's patch on half of the images, the own patch on the others"),
-    _known("corner-mixed-75", title="Next corner on 75 %", maps=partial(own, next_on=0.75),
+    _known("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_own_patch, next_on=0.75),
         about="the next network's patch on three quarters of the images, the own patch on the others"),
-    _known("corner-next", title="Next corner", maps=partial(own, next_on=1.0),
+    _known("corner-next", title="Next corner", maps=partial(mark_own_patch, next_on=1.0),
         about="the patch that the next network reads"),
-    _known("corner-all", title="All corners", about="the patches in all corners", maps=every),
+    _known("corner-all", title="All corners", about="the patches in all corners", maps=mark_all_patches),
 )  # fmt: skip
