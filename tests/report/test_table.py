@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 
+import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
 from roarbench.analysis.row_warnings import Flag, Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.cli.terminal import print_table

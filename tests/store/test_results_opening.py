@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
+import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
 from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.errors import StoreError
 from roarbench.store import schema
