@@ -59,6 +59,18 @@ def load_kept_predictions(
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
 
+def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
+    """Explain in a sentence that the networks put no test image into one class; empty otherwise.
+
+    It is empty also where networks have no stored predictions for the untouched images.
+    """
+    shared = _find_shared_images(results, protocol, unit)
+    if shared is None or shared.any():
+        return ""
+    seen = f"The {results.suite.references} networks put none of the {len(shared)} test images into one class"
+    return f"{seen}, so own-network gain has no images; explain networks of the same classes, or use more images."
+
+
 def load_own_and_other_answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
@@ -89,19 +101,25 @@ def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Coll
 
 def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
     """Return the kept predictions of rows whose results are complete and consistent."""
-    held = results.held(protocol, unit)
-    untouched = _grid(results, held.get(UNTOUCHED, {}), each=True)
-    if untouched is None or len(untouched) < FEWEST_NETWORKS:
-        return {}
-    shared = np.all([one.answers for row in untouched for one in row], axis=0)
-    found = {}
-    for name in scores.estimators if shared.any() else ():
+    held, shared = results.held(protocol, unit), _find_shared_images(results, protocol, unit)
+    found: dict[str, Kept] = {}
+    if shared is None or not shared.any():
+        return found
+    for name in scores.estimators:
         each = find_estimator(name).hangs_on_network
         grids = [_grid(results, held.get((name, t), {}), each) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
             found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_same(known, results.masks, shared))
     return found
+
+
+def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
+    """Mark the test images that all networks put into one class, bool (images,); None if predictions are missing."""
+    untouched = _grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
+    if untouched is None or len(untouched) < FEWEST_NETWORKS:
+        return None
+    return np.all([one.answers for row in untouched for one in row], axis=0)
 
 
 def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.faithfulness import IMAGES
+from roarbench.analysis.own_network_results import explain_no_shared_images
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
@@ -79,7 +80,8 @@ def summarize_notes(table: SuiteTable) -> list[str]:
 
 def list_faults(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    return list(filter(None, (_zeros(table), _describe_missing_controls(table), *_mixtures(table))))
+    doubts = (_explain_no_images(table), _zeros(table), _describe_missing_controls(table))
+    return list(filter(None, (*doubts, *_mixtures(table))))
 
 
 def write_remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -101,6 +103,14 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
     parts += (f"Computed from {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
+
+
+def _explain_no_images(table: SuiteTable) -> str:
+    """Explain that own-network gain has no images although the networks are scored; empty otherwise."""
+    board = table.board
+    if board.images or not board.protocol.by_networks:
+        return ""
+    return explain_no_shared_images(table.suite_results, board.protocol, table.unit)
 
 
 def _zeros(table: SuiteTable) -> str:
@@ -191,7 +201,7 @@ def _quantus_columns(table: SuiteTable) -> str:
 def _certainty(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
-        return "Nothing has been run yet."
+        return _explain_no_images(table) or "Nothing has been run yet."
     if table.suite_results.at_chance:
         return table.suite_results.at_chance
     if board.covers is IntervalScope.NOTHING:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import load_own_network_board
+from roarbench.analysis.own_network_results import explain_no_shared_images, load_own_network_board
 from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_results import collect_results
@@ -23,15 +23,18 @@ from roarbench.execution.jobs import hash_masks
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_splits, make_reference
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
-from roarbench.plan.suite import Block
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.seed_replication_table import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
+from roarbench.report.table_notes import summarize_notes, write_remarks
 from roarbench.report.table_values import list_flat_rows
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.run_result import pack_answers
 from tests.helpers import tiny_suite
 from tests.helpers.tables import printed
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
@@ -113,6 +116,26 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     board = load_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
+
+
+def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done):
+    *_, results = done
+    apart = replace(results, results=dict(results.results))
+    for point, result in results.results.items():
+        if point.cell.estimator == CLEAN and point.cell.retrain is OWN_NETWORK.retrain:
+            explained, scored = divmod(point.seed, SIBLINGS)
+            none = pack_answers(np.zeros(result.total, np.bool_))
+            apart.results[point] = result if explained == scored else replace(result, correct=0, bits=none)
+    why = f"The 3 networks put none of the {tiny_suite.TEST} test images into one class, so own-network gain has no "
+    why += "images; explain networks of the same classes, or use more images."
+    for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
+        table = make_suite_table(apart, protocol.name, None, None)
+        assert {row.gain.value for row in table.rows} == {None}
+        assert why in write_remarks(table) and "Nothing has been run" not in write_remarks(table)
+        assert why in summarize_notes(table)
+        assert explain_no_shared_images(results, protocol, Unit.SCALAR) == ""
+    nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
+    assert write_remarks(nothing).startswith("Nothing has been run yet.")
 
 
 def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
