@@ -119,7 +119,8 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
     untouched = _grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
-    return np.all([one.answers for row in untouched for one in row], axis=0)
+    shared: NDArray[np.bool_] = np.all([one.answers for row in untouched for one in row], axis=0)
+    return shared
 
 
 def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
