@@ -224,7 +224,7 @@ def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsS
     return len(results.done(others))
 
 
-def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
     """Return the rows without a rank in the suites of these results, by suite title."""
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}

@@ -283,10 +283,10 @@ class Suite:
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return a plan's working context with images and explained networks, made first where missing."""
-        from roarbench.execution.run_suite import make_references
+        from roarbench.execution.run_suite import train_or_read_references
 
         work = self.begun(plan, results, said)
-        make_references(self.request(plan), results, said, work)
+        train_or_read_references(self.request(plan), results, said, work)
         return work
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":

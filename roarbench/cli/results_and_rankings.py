@@ -72,11 +72,11 @@ def submit(
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
     from roarbench.analysis.results_query import open_results
-    from roarbench.report.publishing import prepare_file
-    from roarbench.report.publishing import write_file as add
+    from roarbench.report.publishing import prepare_published_file
+    from roarbench.report.publishing import write_published_file as add
 
     with open_results(store, db, suite=suite) as rows:
-        prepared = prepare_file(rows, suite, row, folder, about)
+        prepared = prepare_published_file(rows, suite, row, folder, about)
         if write:
             _git(folder, "switch", "--create", prepared.branch)
             add(rows, folder, prepared, about)

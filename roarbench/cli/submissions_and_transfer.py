@@ -87,7 +87,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
-    from roarbench.analysis.results_query import find_dropped, open_results
+    from roarbench.analysis.results_query import find_unranked_rows, open_results
     from roarbench.report.publishing import format_import_summary
     from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import import_results
@@ -96,7 +96,7 @@ def import_(
     with open_results(store, db, read_only=False) as results, fetch_files(source) as files:
         for file in files:
             found = import_results(results, file)
-            dropped = find_dropped(found.new | found.known, results, store)
+            dropped = find_unranked_rows(found.new | found.known, results, store)
             for line in format_import_summary(file, found, dropped):
                 err.print(line, soft_wrap=True)
 

@@ -37,9 +37,16 @@ from roarbench.estimators.noise import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.workload import count_explained_at_once
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_neighbours
-from roarbench.submissions.explain import Network, Part, Task, count_image_cost, count_images_per_call, explain
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
+from roarbench.submissions.run_in_sandbox import (
+    Network,
+    Part,
+    Task,
+    count_image_cost,
+    count_images_per_call,
+    run_submission,
+)
 
 _NETWORKS = 8  # networks in a process's memory: a suite's references
 _FITTED = 2048  # maximum training images for new batch norm statistics
@@ -175,7 +182,7 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
         for each, _, (images, targets, ids, *_) in parts
     )
     task = Task(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
-    answer = explain(
+    answer = run_submission(
         task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
     )
     if answer.fault is not None:

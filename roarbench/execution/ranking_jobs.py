@@ -15,7 +15,7 @@ from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_neighbours
-from roarbench.submissions.explain import count_images_per_sandbox
+from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps
 _Piece = tuple[NDArray[np.uint8], MapProvenance]

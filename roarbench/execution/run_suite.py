@@ -164,7 +164,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     return SuiteWork(workspace, images, request.suite, request.weights)
 
 
-def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
+def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
     """Train or read a suite's explained networks and score them on untouched images; RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):

@@ -98,7 +98,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
     return styles
 
 
-def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
+def draw_measured_curve(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a line with markers and a band; a missing point is a gap."""
     accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None becomes NaN
     axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
@@ -106,7 +106,7 @@ def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
     axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
-def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
+def draw_published_curve(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
     look = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
     axes.plot(curve.levels, np.array(curve.accuracy, float), **look, label=f"{curve.estimator} (published)")
@@ -212,9 +212,9 @@ def make_figure(chart: Chart) -> Figure:
         _dress(axes, chart, block, family)
         measured, published = _members(block.curves, family), _members(block.published, family)
         for curve in published:
-            draw_published(axes, curve, styles[curve.estimator])
+            draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
-            draw_measured(axes, curve, styles[curve.estimator])
+            draw_measured_curve(axes, curve, styles[curve.estimator])
         label_ends(axes, measured, published, styles)
     return figure
 

@@ -13,7 +13,7 @@ from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.combined_table import TwoQuestions, make_leading_table, render_both
-from roarbench.report.status import describe_dropped
+from roarbench.report.status import describe_unranked_rows
 from roarbench.report.table_formats import render
 from roarbench.store.published_folder import INDEX, PublishedFile, add_file, check_folder, read_index
 from roarbench.store.results import ResultsStore, find_default_url
@@ -70,7 +70,7 @@ class Prepared(NamedTuple):
     text: str  # title and body of the pull request
 
 
-def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
+def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
     """Prepare the publication of a suite's row: all of its runs, with twins, that the folder lacks.
 
     Raises:
@@ -101,7 +101,7 @@ def prepare_file(store: ResultsStore, suite: str, row: str, folder: Path, about:
     return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
 
 
-def write_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
+def write_published_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
     """Write the file and its index entry, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str
         f"{len(conflicts)} are stored already with other answers and were not taken",
         *(f"other answers: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other answers: {more} more"] if more > 0 else []),
-        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_dropped(rows)),
+        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
     ]
 
 

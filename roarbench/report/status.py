@@ -75,7 +75,7 @@ def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSp
     }
 
 
-def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
+def describe_unranked_rows(dropped: Iterable[Dropped]) -> list[str]:
     """Describe each row without a rank, with the reason."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
@@ -86,7 +86,7 @@ def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
 def format_status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a rank, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *describe_dropped(dropped), *format_failures(status["failures"])]
+    return [*preparing, *describe_unranked_rows(dropped), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:

@@ -26,7 +26,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import name_rows
 from roarbench.plan.protocols import ROAR
-from roarbench.report.status import describe_dropped
+from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap import Estimate
@@ -266,7 +266,7 @@ def list_doubts(panel: Panel) -> list[str]:
     each.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
-    dropped = describe_dropped(row for row in results.dropped if row.unit is evidence.unit)
+    dropped = describe_unranked_rows(row for row in results.dropped if row.unit is evidence.unit)
     if results.at_chance:
         return [*dropped, results.at_chance]
     flags = {name: describe_row_warnings(evidence, name) for name in panel.names}

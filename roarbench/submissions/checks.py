@@ -16,7 +16,11 @@ from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
-from roarbench.submissions.explain import (
+from roarbench.submissions.faults import SubmissionFault, make_fault
+from roarbench.submissions.file import Refusal, Submission, Warned
+from roarbench.submissions.limits import CHECK
+from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.run_in_sandbox import (
     Network,
     Part,
     SandboxAnswer,
@@ -24,12 +28,8 @@ from roarbench.submissions.explain import (
     count_image_cost,
     count_images_per_call,
     count_images_per_sandbox,
-    explain,
+    run_submission,
 )
-from roarbench.submissions.faults import SubmissionFault, make_fault
-from roarbench.submissions.file import Refusal, Submission, Warned
-from roarbench.submissions.limits import CHECK
-from roarbench.submissions.preflight import check_sandbox
 from roarbench.text import format_bytes, format_duration
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
@@ -137,7 +137,7 @@ def validate_submission(
 
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
-    answer = explain(Task(submission.code, _NETWORK, parts), CHECK)
+    answer = run_submission(Task(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(answer.fault)
     return answer

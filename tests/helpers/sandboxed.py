@@ -3,7 +3,7 @@
 import torch
 
 from roarbench.compute.networks import build_network
-from roarbench.submissions.explain import Network, Part, Task
+from roarbench.submissions.run_in_sandbox import Network, Part, Task
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """

@@ -12,7 +12,7 @@ from roarbench.analysis.stored_results import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
-from roarbench.report.publishing import prepare_file, write_comment, write_file
+from roarbench.report.publishing import prepare_published_file, write_comment, write_published_file
 from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
@@ -133,10 +133,10 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(store, published, folder):
-    prepared = prepare_file(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
+    prepared = prepare_published_file(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
-    write_file(store, folder, prepared, "A. Author")
+    write_published_file(store, folder, prepared, "A. Author")
     (new,) = (found for file, found in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {
         f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
@@ -144,12 +144,12 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     told = write_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
-    one = prepare_file(store, "quick", "grad", folder, "A. Author")
-    write_file(store, folder, one, "A. Author")
-    other = prepare_file(store, "quick-roar", "grad", folder, "A. Author")
+    one = prepare_published_file(store, "quick", "grad", folder, "A. Author")
+    write_published_file(store, folder, one, "A. Author")
+    other = prepare_published_file(store, "quick-roar", "grad", folder, "A. Author")
     assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
     with pytest.raises(CallerError, match="no runs of gard in .*; there are: colour-deviation, .*, grad, "):
-        prepare_file(store, "quick-matched@3", "gard", folder, "A. Author")
+        prepare_published_file(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
 def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(published, tmp_path):
@@ -159,12 +159,14 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
-            prepare_file(store, *asked)
+            prepare_published_file(store, *asked)
         found = store.results(store.keys("")).values()
         with store.database.write() as connection:
             connection.execute(imports.delete())
             put_remarks(connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings})
-        assert prepare_file(store, *asked).text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
+        assert prepare_published_file(store, *asked).text.endswith(
+            " runs. A. Author Trained on rankings that were imported.\n"
+        )
 
 
 def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(published, monkeypatch):

@@ -12,12 +12,12 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.errors import SandboxError
-from roarbench.submissions import explain as module
 from roarbench.submissions import launch, preflight, watch
-from roarbench.submissions.explain import Task, derive_image_seeds, explain
+from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
 from roarbench.submissions.limits import CHECK, SCRATCH, Limits
 from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.run_in_sandbox import Task, derive_image_seeds, run_submission
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -27,7 +27,7 @@ def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_
     (part,) = make_task(GRADIENT).parts
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
-    answer = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    answer = run_submission(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
     assert (answer.fault, answer.drew) == (None, False)
     space: dict = {}
     exec(GRADIENT, space)
@@ -47,7 +47,7 @@ def net(classes, channels, size):
     network = NETWORK._replace(name="mine.net@1", source=source)
     model = build_network(**network._asdict(), generator=torch.Generator().manual_seed(0)).eval()
     task = make_task(GRADIENT)
-    answer = explain(Task(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
+    answer = run_submission(Task(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
     assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
@@ -56,14 +56,14 @@ def test_an_answer_may_be_larger_than_a_scratch_file():
     images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
     asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
-    answer = explain(Task(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
+    answer = run_submission(Task(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
 def test_images_whose_maps_are_not_finite_are_named():
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
-    answer = explain(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
+    answer = run_submission(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
     assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
     assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
 
@@ -72,7 +72,7 @@ def test_chance_belongs_to_an_image():
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
     for batch in (2, 5):
         task = make_task(drawing, batch=batch)
-        answer = explain(task, CHECK)
+        answer = run_submission(task, CHECK)
         assert answer.drew
         numbers = derive_image_seeds(task.parts[0].ids.tolist()).tolist()
         one = [torch.rand((1, 3, 16, 16), generator=torch.Generator().manual_seed(s)) for s in numbers]
@@ -85,8 +85,8 @@ import os, torch
 assert os.path.exists({__file__!r})
 assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic
 """
-    assert explain(make_task(outside + GRADIENT), CHECK, trust=True).fault is None
-    assert explain(make_task(outside + GRADIENT), CHECK).fault.kind is SubmissionFault.IMPORT
+    assert run_submission(make_task(outside + GRADIENT), CHECK, trust=True).fault is None
+    assert run_submission(make_task(outside + GRADIENT), CHECK).fault.kind is SubmissionFault.IMPORT
 
 
 HIDDEN_USE = {
@@ -150,7 +150,7 @@ while time.monotonic() < end:
 @pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
 def test_what_does_not_show_in_one_process_is_limited(code, kind):
     """A clock that runs much longer than the processor, as on a busy machine, is no fault."""
-    answer = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
+    answer = run_submission(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
     assert answer.fault.kind is kind
     assert ("be faster" in answer.fault.words) == (kind is SubmissionFault.TIME)
     assert answer.death.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
@@ -165,7 +165,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
     if not (parent := watch.find_parent_group()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
-    answer = explain(make_task(burn + GRADIENT), CHECK)
+    answer = run_submission(make_task(burn + GRADIENT), CHECK)
     assert answer.fault is None
     assert answer.death.cpu > 2
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
@@ -176,7 +176,7 @@ def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(watch, "_LOOK", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
-    fault = explain(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
+    fault = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
     assert fault.kind is SubmissionFault.MEMORY
 
 
@@ -191,7 +191,7 @@ for _ in range(11):
         os._exit(0)
 time.sleep(2)
 """
-    answer = explain(make_task(family + GRADIENT), replace(CHECK, memory=2**30))
+    answer = run_submission(make_task(family + GRADIENT), replace(CHECK, memory=2**30))
     assert answer.fault is None
     assert answer.death.peak < 2**30
 
@@ -201,7 +201,7 @@ def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeyp
     if device == "cpu" or torch.cuda.is_available():
         monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
-        explain(make_task(GRADIENT)._replace(device=device), CHECK)
+        run_submission(make_task(GRADIENT)._replace(device=device), CHECK)
 
 
 def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
@@ -274,14 +274,14 @@ for path in {paths}; do mkdir -p "$path"; mount --bind "$hold$path" "$path"; don
 exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --inh-caps=-all {python} -c '
 import torch, sys
 from tests.helpers.sandboxed import GRADIENT, make_task
-from roarbench.submissions.explain import explain
+from roarbench.submissions.run_in_sandbox import run_submission
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import CHECK
 from roarbench.submissions.preflight import check_sandbox
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
-faults = [explain(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
+faults = [run_submission(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
 print(*(fault and fault.kind for fault in faults))
 '
 """

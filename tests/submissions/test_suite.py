@@ -136,9 +136,9 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
     suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
-    work, explain = make_work(tmp_path, suite), importance.explain
+    work, explain = make_work(tmp_path, suite), importance.run_submission
     work.workspace.keep_submission(entry.id, entry.source)
-    monkeypatch.setattr(importance, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
+    monkeypatch.setattr(importance, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how))
     assert do(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
     batch = importance.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
@@ -164,7 +164,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
         parts[mark], asked[mark] = task.parts[0], (task.device, trust)
         raise RunError("that is enough")
 
-    monkeypatch.setattr(importance, "explain", explained)
+    monkeypatch.setattr(importance, "run_submission", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
             importance.make_and_time_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)

@@ -84,7 +84,7 @@ class SandboxAnswer(NamedTuple):
     death: SandboxExit
 
 
-def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
+def run_submission(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
     """Run a submission in a fresh sandbox; without any if its code is trusted by the machine's owner.
 
     Raises:
