@@ -1,4 +1,4 @@
-"""Bootstrap draws of a suite: each protocol is drawn once, paired over all boards and checks."""
+"""Bootstrap draws of a suite. Each protocol is drawn once, and all boards and checks share these paired draws."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -24,9 +24,9 @@ _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Draws of a suite's boards and checks, computed at first use and kept.
+    """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
 
-    All have one unit, except in `units`, and one bootstrap, so everything is paired.
+    All boards and checks use the unit `unit`, except those in `units`, and the same bootstrap, so they are paired.
     """
 
     suite_results: SuiteResults
@@ -37,8 +37,10 @@ class Evidence:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """Build the draws; the default unit is the first of the main protocol. CallerError for a unit that the suite
-        lacks.
+        """Build the draws of a suite; the default unit is the first unit of the main protocol.
+
+        Raises:
+            CallerError: The suite does not use this unit.
         """
         main = find_main_protocol(suite_results)
         units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
@@ -49,7 +51,7 @@ class Evidence:
 
     @cached_property
     def protocol(self) -> Protocol:
-        """Return the protocol that others are compared with."""
+        """Return the main protocol, with which the other protocols are compared."""
         return find_main_protocol(self.suite_results)
 
     @cached_property
@@ -69,14 +71,14 @@ class Evidence:
 
     @property
     def mask_level(self) -> float:
-        """Return the highest level that ROAR and mask-only share; 0 if there is none.
+        """Return the highest removal fraction that ROAR and mask-only share; 0 if there is none.
 
-        It is fixed in advance, so the error rate is that of one comparison.
+        The level does not depend on the results, so the error rate is that of a single comparison.
         """
         return max((t for t in self.masks.levels if t in self.roar.levels), default=0.0)
 
     def above_masks(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]."""
+        """Return the accuracy under ROAR minus the accuracy of mask-only networks, in [-1, 1]."""
         images, alone = (drawn.draws.accuracy((estimator, t)) for drawn in (self.roar, self.masks))
         if images is None or alone is None:
             return Estimate()
@@ -85,21 +87,21 @@ class Evidence:
 
     @cached_property
     def other_protocols(self) -> dict[Protocol, Drawn]:
-        """Return gains under the suite's other protocols that order estimators."""
+        """Return the gains under those of KAR, MoRF and LeRF that the suite has, without the main protocol."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
         others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
         return {protocol: self.drawn(protocol, self.unit) for protocol in others}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
-        """Return the main protocol under each unit of the suite."""
+        """Return the draws of the main protocol for each of its units in the suite."""
         blocks = self.suite_results.suite.blocks
         units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
         return {unit: self.drawn(self.protocol, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
-        """Return the main protocol with each fill of the suite."""
+        """Return the draws of the main protocol for each fill value in the suite."""
         asked = (self.protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
         return {fill: self.drawn(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
@@ -116,7 +118,7 @@ class Evidence:
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
-        """Return smoothness by estimator and level; rows with the same ranking share it."""
+        """Return the smoothness of the removal masks by estimator and level; rows with the same ranking share it."""
         rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
         return {
             (cell.estimator, cell.t): smooth
@@ -125,7 +127,7 @@ class Evidence:
         }
 
     def drawn(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
-        """Draw gains and accuracies of all rows of a protocol, twins included; by default with its tables' fill."""
+        """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
         if asked not in self._kept:
             self._kept[asked] = self._draw(*asked)
@@ -134,7 +136,7 @@ class Evidence:
     def board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
-        """Return the board of these rows at these levels or all; None if the suite lacks the protocol."""
+        """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
         if protocol.by_networks:
             return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
@@ -145,7 +147,10 @@ class Evidence:
         return drop_verdicts(judged) if self.suite_results.at_chance else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
-        """Compare two rows, with the verdict of the tables; None at chance and without intervals."""
+        """Compare two rows, with the verdict of the tables.
+
+        Returns None for networks at chance, for own-network gain, and if there are no intervals.
+        """
         scores = self.suite_results.scores(protocol, unit)
         if scores is None or self.suite_results.at_chance or protocol.by_networks:
             return None
@@ -173,7 +178,10 @@ class Evidence:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return ROAR, or the leading protocol with gains where a suite has no ROAR."""
+    """Return ROAR if the suite has it with results, or if the suite has no results; else the leading protocol.
+
+    ROAR also replaces a leading protocol without gains (mask-only).
+    """
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
     return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading

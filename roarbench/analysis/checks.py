@@ -1,4 +1,4 @@
-"""Checks of stored results: do all results of a curve agree, and do explained networks exceed chance?"""
+"""Checks of stored results: whether all results of a curve agree, and whether explained networks exceed chance."""
 
 import math
 from collections import Counter, defaultdict
@@ -14,7 +14,12 @@ MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained net
 
 
 def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
-    """Describe why results do not form one curve, or explain other weights than usual; empty if they do."""
+    """Describe why results do not form one curve, or do not explain the usual weights; empty if they are consistent.
+
+    Args:
+        results: Results of one row for one explained network.
+        usual: Checksum of the weights that most rows explain.
+    """
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
     rankings = {result.rankings for result in suite_results} - {""}
@@ -38,8 +43,10 @@ def find_usual_weights(
 ) -> dict[int, str]:
     """Return the checksum of the weights that most rows explain, by network number.
 
-    `number` gives the network that a result explains. Submissions, in `entered`, count only where no row of the suite
-    explains that network.
+    Args:
+        explained: Results that explain a network.
+        number: Function that returns the number of the network that a result explains.
+        entered: Ids of submissions, which are used only for networks that no row of the suite explains.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
     said = {number(result) for result in own}
@@ -50,14 +57,14 @@ def find_usual_weights(
 
 
 def ignores_reference(curve: Iterable[RunResult]) -> bool:
-    """Return whether a row's maps are independent of the explained network: all its rankings are the same."""
+    """Return whether a row's maps are independent of the explained network: its rankings for all networks are equal."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 
 
 def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
-    """Return the settings in which these results differ, with their values."""
+    """Return the provenance settings in which these results differ, with their values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:
         for name, value in result.provenance.computed_with.items():
@@ -66,7 +73,7 @@ def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[
 
 
 class Dropped(NamedTuple):
-    """A row without a rank because its results do not belong together, and the reason."""
+    """A row that has no rank because its results are inconsistent, and the reason."""
 
     protocol: str
     unit: Unit
@@ -75,7 +82,7 @@ class Dropped(NamedTuple):
 
 
 def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
-    """Say, as a sentence, that networks do no better than a guess by their mean accuracy; empty if they do."""
+    """Say in a sentence that the mean accuracy of networks is no better than guessing; empty if it is better."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
@@ -94,7 +101,10 @@ def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -
 
 
 def is_at_chance(correct: int, total: int, classes: int) -> bool:
-    """Test whether this many correct predictions are consistent with chance: exact binomial, one-sided, at `LEVEL`."""
+    """Test whether this number of correct predictions is consistent with chance.
+
+    The test is an exact one-sided binomial test at the significance level `LEVEL`.
+    """
     above = correct / total - 1 / classes
     # upper bound of the binomial tail (Hoeffding 1963, theorem 1)
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:

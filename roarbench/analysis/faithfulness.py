@@ -1,7 +1,8 @@
-"""Faithfulness to one network without retraining: Quantus' metrics, and the fall of its probability. No torch.
+"""Faithfulness to one network without retraining: Quantus' metrics, and the drop of the predicted probability.
 
-They judge a map by one network that never learnt images with features missing, which is what ROAR was made to avoid.
-So they stand in columns of their own and are no part of gain, place, verdict or flag (docs/quantus.md).
+These metrics use a network that was never trained on images with missing features, the problem that ROAR avoids.
+Therefore they have separate columns and do not affect gains, places, verdicts and warnings (docs/quantus.md). Nothing
+here imports torch.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ METRICS = (
 
 
 def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
-    """Return the scores to compute: (estimator, metric) for every estimator with maps."""
+    """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
     reference = make_reference(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
     making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
@@ -77,9 +78,10 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
 def compute_probability_drops(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
 ) -> dict[str, ProbabilityDrop]:
-    """Return the drops of all estimators with rows under a protocol without retraining; empty for other protocols.
+    """Return the probability drops of all rows under a protocol without retraining; empty for other protocols.
 
-    Curves from different explained networks are missing, and all drops until the untouched images are scored.
+    Rows whose results explain different networks are left out. The result is empty until the untouched images are
+    scored.
     """
     if not protocol.has_probabilities:
         return {}

@@ -1,4 +1,4 @@
-"""Own-network gain of a suite's rows, from stored predictions of every network under every network's maps."""
+"""Own-network gain of a suite's rows, from the stored predictions of every network with every network's maps."""
 
 from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ def load_own_network_board(
 ) -> Board | None:
     """Judge a suite's rows by own-network gain; None if the suite lacks the protocol.
 
-    An empty list of levels means all.
+    If `levels` is empty, all levels are used.
     """
     if not results.suite.shared(protocol, unit)[1]:
         return None
@@ -54,15 +54,15 @@ def compute_own_network_gains(
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> tuple[tuple[float, ...], dict[str, Kept]]:
-    """Return the levels above 0, and the kept predictions of each complete row."""
+    """Return the levels above 0, and for each complete row whether each network keeps its prediction."""
     scores = _rows_of(results, protocol, unit, ())
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
 
 def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
-    """Explain in a sentence that the networks put no test image into one class; empty otherwise.
+    """Say in a sentence that no test image has the same predicted class from all networks; empty otherwise.
 
-    It is empty also where networks have no stored predictions for the untouched images.
+    It is also empty if networks have no stored predictions for the untouched images.
     """
     shared = _find_shared_images(results, protocol, unit)
     if shared is None or shared.any():
@@ -74,7 +74,10 @@ def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Un
 def load_own_and_other_answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return each network's kept predictions per level under its own and the next network's map; bool (images,)."""
+    """Return whether predictions are kept after removal by each network's own map, and by the next network's map.
+
+    Each of the two lists has one array, bool (images,), per network and level.
+    """
     held, each = results.held(protocol, unit), find_estimator(name).hangs_on_network
     found = (_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
     grids = [grid for grid in found if grid]
@@ -85,7 +88,7 @@ def load_own_and_other_answers(
 
 
 def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
-    """Return rows and levels, without bits."""
+    """Return the rows and levels of a protocol, without correctness bits."""
     rows, asked = results.suite.shared(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
@@ -115,7 +118,10 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
 
 
 def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
-    """Mark the test images that all networks put into one class, bool (images,); None if predictions are missing."""
+    """Mark the test images for which all networks predict the same class, bool (images,).
+
+    Returns None if predictions are missing, or for too few networks.
+    """
     untouched = _grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
@@ -126,7 +132,7 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
 def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
     """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
-    A map that is the same for all networks has one stored score per network, which stands for every map.
+    If the map is the same for all networks, one score per network is stored and used for every map.
     """
     numbers, first = range(results.suite.references), REPLICATION * results.suite.replication
     seeds = {(i, j): first + SIBLINGS * (i if each else j) + j for i, j in product(numbers, numbers)}

@@ -1,4 +1,4 @@
-"""Published curves of Hooker et al. 2019 and their claims, each with a test that takes any table of curves."""
+"""Published curves of Hooker et al. 2019, and the paper's claims with a test of each on any table of curves."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Holds(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The outcome of a claim's test: the number of agreeing cells, and a description of the others."""
+    """The outcome of a claim's test: the number of cells that agree with the claim, and a description of the others."""
 
     verdict: Holds
     agree: int
@@ -68,9 +68,10 @@ class Finding(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables that claims are tested on: most important features removed, with and without retraining.
+    """Accuracies that claims are tested on, with and without retraining; the most important features are removed.
 
-    For another measure, `roar` holds values that are lower for better rows, such as negated own-network gains.
+    For a measure other than accuracy, `roar` holds values that are lower for better rows, such as negated own-network
+    gains.
     """
 
     roar: Curves
@@ -92,7 +93,7 @@ RANDOM_RETRAINED, RANDOM_UNRETRAINED = Pair("random", HALF, 0.9), Pair("random w
 
 
 class Check(NamedTuple):
-    """A cell of a table, with the comparisons that decide a claim there."""
+    """A cell of a table, with the comparisons that decide whether the claim holds there."""
 
     where: str
     agrees: bool
@@ -100,14 +101,14 @@ class Check(NamedTuple):
     pairs: tuple[Pair, ...]
 
     def is_clear(self, significant: Collection[Pair]) -> bool:
-        """Return whether significant differences decide the cell."""
+        """Return whether the significant differences decide this cell."""
         found = (pair in significant for pair in self.pairs)
         return all(found) if self.agrees else any(found)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, its place there, and its test."""
+    """A claim of the paper in one sentence, its place in the paper, and its test."""
 
     id: str
     text: str
@@ -117,11 +118,11 @@ class Claim:
     by_networks: bool = True
 
     def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
-        """Test the claim on a table; only significant differences decide.
+        """Test the claim on tables of accuracies; only significant differences decide.
 
         Args:
             tables: Mean accuracies.
-            significant: Pairs that differ significantly. If None, as for published means, all differences count.
+            significant: Pairs that differ significantly. If None, as for published means, all differences are used.
         """
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
@@ -135,8 +136,9 @@ class Claim:
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
-    """Return the area between Random's curve and another, in accuracy points; None unless both have the same levels
-    from 0.
+    """Return the area between Random's curve and another curve, in accuracy points.
+
+    Returns None unless both curves have the same two or more levels, starting at 0.
     """
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
@@ -149,7 +151,7 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
 def _against(
     names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: Tables
 ) -> list[Check]:
-    """Compare all cells of some estimators with those of each control; a lower accuracy is better."""
+    """Compare some estimators with each control at every common level; a lower accuracy is better."""
     against = {control: f" against {control}" * (len(controls) > 1) for control in controls}
     return [
         Check(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
@@ -171,7 +173,7 @@ def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple
 
 
 def _best_base(tables: Tables) -> Iterable[Check]:
-    """Check that the ensemble with the largest gain has the base estimator that the paper names."""
+    """Check whether the ensemble with the largest gain is built on the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _names(ENSEMBLES)
@@ -187,7 +189,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:
-    """Check that removing random features costs a retrained network little accuracy, and another network most of it."""
+    """Check that after random removal a retrained network keeps over half of its accuracy, and another does not."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
@@ -272,9 +274,9 @@ CLAIMS = (
 
 
 def read_hooker2019(order: Order) -> Curves:
-    """Read ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels, means of 5 runs.
+    """Read the ROAR (MoRF) or KAR (LeRF) curves of Hooker et al. 2019: 14 rankings on 3 data sets, means of 5 runs.
 
-    KAR is published by the fraction kept; the level here is the fraction removed.
+    The paper labels KAR by the fraction kept; the level here is the fraction removed.
     """
     mode = "remove" if order is Order.MORF else "keep"
     with (files("roarbench") / "data" / "hooker2019_table2.csv").open(encoding="utf-8") as file:
@@ -290,7 +292,7 @@ def read_hooker2019(order: Order) -> Curves:
 
 
 def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
-    """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName for other data sets."""
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator; raises UnknownName for other data sets."""
     curves = read_hooker2019(order)
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)

@@ -31,11 +31,11 @@ _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 
 
 def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
-    """Open the results of a store folder, or of a database.
+    """Open the results in a store folder or in a database.
 
     Raises:
-        EmptyStore: It is opened to read, and there is none; the hint names `suite`.
-        StoreError: It cannot be used.
+        EmptyStore: There is no store yet, and `read_only` is True; the hint names `suite`.
+        StoreError: The store cannot be used.
     """
     try:
         return ResultsStore.open(db or find_default_url(store), read_only=read_only)
@@ -44,12 +44,12 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
 
 
 def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
-    """Find a suite's plan by name, TOML file or store, as far as it is known without its network.
+    """Find the plan of a suite by its name, its TOML file or the store, without its explained network.
 
-    `NAME@VERSION` is a version of your own suite, NAME the newest in the store.
+    `NAME@VERSION` is a version of one of your own suites, and `NAME` is the newest version in the store.
 
     Raises:
-        CallerError: There is no such suite, or the file describes none.
+        CallerError: There is no such suite, or the file does not describe a suite.
     """
     if name.endswith(".toml"):
         from roarbench.plan.suite_file import read_suite
@@ -88,7 +88,7 @@ def _find_kept(store: Path, db: str) -> list[SuiteSpec]:
 
 
 class ResultsQuery(NamedTuple):
-    """Results that a reader asks for: store, images and explained networks."""
+    """Specification of the results to load: store, images and explained networks."""
 
     store: Path
     db: str = ""  # database URL; the store's own database if empty
@@ -99,13 +99,13 @@ class ResultsQuery(NamedTuple):
 
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Load a suite's results; StoreError without a store, CallerError for unknown images or networks."""
+    """Load a suite's results; raises StoreError without a store, and CallerError for unknown images or networks."""
     with open_results(query.store, query.db, suite=suite.called) as results:
         return load_from_open_store(results, suite, query)
 
 
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Return what an open store has of a suite; raises as `load_suite_results` does."""
+    """Return a suite's results in an open store; raises CallerError as `load_suite_results` does."""
     notes = list_image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
@@ -115,14 +115,14 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
-    """Apply a query to another suite: the same images and networks where possible."""
+    """Apply a query to another suite, with the same images and networks if the other suite can use them."""
     data = query.data if other.dataset == suite.dataset else ""
     references = query.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
     return query._replace(data=data, references=references)
 
 
 def matches_query(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
-    """Return whether results, of any number of images, are of these images and this network; empty matches all."""
+    """Return whether results (for any number of images) have these images and this network; "" matches all."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
         images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, notes)
@@ -132,7 +132,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, notes:
 
 
 def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
-    """Return the fingerprint of the images that `--data` names."""
+    """Return the fingerprint of the images that `--data` specifies."""
     suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == query.limit]
     mine = [note for note in notes if note.limit == query.limit]
     known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
@@ -148,7 +148,7 @@ def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], resul
 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
-    """Return the fingerprints of the images from a folder."""
+    """Return the fingerprints of the images that were read from a folder."""
     from roarbench.datasets.locations import describe_source
 
     dataset = suite.dataset_record
@@ -159,8 +159,8 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
 def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
     """Load the results that `run` would find; empty without a store.
 
-    `data` is the images' fingerprint; None means the suite's own. The files of a folder not yet decoded identify images
-    that were decoded before.
+    `data` is the fingerprint of the images, or None for the suite's own images. If it is empty, the folder has not been
+    decoded in this store, and images that were decoded from the same files are used.
     """
     try:
         with open_results(query.store, query.db, suite=suite.called) as results:
@@ -176,10 +176,10 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
 
 
 def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> bool:
-    """Return whether all of a suite's results are shared runs of another suite, so that the suite itself never started.
+    """Return whether another suite computed all of a suite's results, so that the suite itself was never started.
 
-    Runs on untouched images do not count, as all suites with the same networks share them. Neither do added rows, which
-    every suite with these images and this network has.
+    Results on untouched images are ignored, because all suites with the same networks share them. Added rows are
+    ignored too, because every suite with these images and this network has them.
     """
     suite, found = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
@@ -208,7 +208,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
 
 
 def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
-    """Return whether all these results, at least one, belong to other complete suites."""
+    """Return whether there are results and all of them belong to other complete suites."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
         if left & keys and results.done(keys) == keys:
@@ -217,7 +217,7 @@ def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], re
 
 
 def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
-    """Count a suite's results beyond all of `own`; None where it lacks one of those."""
+    """Count the stored results of a suite beyond those in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None
     others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
@@ -225,7 +225,7 @@ def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsS
 
 
 def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
-    """Return the rows without a rank in the suites of these results, by suite title."""
+    """Return the rows without a rank in all suites that use these results, by suite title."""
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
     suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
@@ -240,7 +240,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
-    """Return the full key of a run from its first digits; CallerError for no or several matches."""
+    """Return the full key of a run from its first digits; raises CallerError if no run or several runs match."""
     keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]

@@ -1,4 +1,4 @@
-"""Compare two rows: their gains, and the counts behind them, level by level."""
+"""Compare two rows: their gains, and the counts of predictions behind the gains at each level."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from roarbench.stats.verdicts import Comparison
 
 
 class Count(NamedTuple):
-    """Predictions at one level for and against a row, of all: networks times test images."""
+    """Predictions at one level that count for and against a row, and their total: networks times test images."""
 
     gained: int
     against: int
@@ -23,12 +23,12 @@ class Count(NamedTuple):
 
     @property
     def points(self) -> float:
-        """Return the net share in accuracy points: the gain, or the counted accuracy."""
+        """Return the net share in accuracy points: `gained` minus `against`, divided by the total."""
         return POINTS * (self.gained - self.against) / self.of
 
 
 class Level(NamedTuple):
-    """Two rows at level t; the difference is the first's points minus the second's, paired."""
+    """Counts of two rows at level t; `difference` is the first row's points minus the second's, paired."""
 
     t: float
     first: Count
@@ -37,10 +37,10 @@ class Level(NamedTuple):
 
 
 class RowPair(NamedTuple):
-    """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the counts at all
-    levels.
+    """Two rows under one protocol: the first gain minus the second in accuracy points, and counts per level.
 
-    `counted` describes the counts for and against a row; the second is empty where nothing counts against it.
+    `counted` describes the predictions that count for a row and those that count against it; the second string is empty
+    if no predictions count against a row.
     """
 
     gain: Estimate
@@ -50,9 +50,9 @@ class RowPair(NamedTuple):
 
 
 def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    """Compare two rows of a suite under a protocol that it has.
+    """Compare two rows of a suite under one of its protocols.
 
-    Tables hold own-network gains against 0 alone, so two of them have an interval and no verdict.
+    The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
     drawn = evidence.drawn(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)

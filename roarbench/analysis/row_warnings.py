@@ -1,4 +1,4 @@
-"""Mark evidence against a row of the board, with its size, and summarise it in a warning."""
+"""Marks of evidence against a row of the board, with the size of the effect, and their summary as a warning."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Describe the mark; empty below grade some."""
+        """Describe the mark in words; empty for grade none and without an interval."""
         if self.grade in (None, Grade.NONE):
             return ""
         whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
@@ -56,21 +56,21 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Flag:
-    """The reason to doubt a row, in one sentence; empty without one."""
+    """The reasons to doubt a row, in one sentence; empty if there are none."""
 
     grade: Grade
     reason: str
 
     @property
     def sign(self) -> str:
-        """Return the sign beside the row's name: `(!!)` for a strong mark, `(!)` for other reasons."""
+        """Return the sign beside the row's name: `(!!)` if a mark is strong, `(!)` for other reasons, or ""."""
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
 def are_warnings_about(protocol: Protocol) -> bool:
-    """Return whether the marks, which concern gains under ROAR, apply to gains under this protocol.
+    """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
-    Masks that reveal the class and smooth maps gain nothing where networks never saw a mask with its own image.
+    Masks that reveal the class and smooth maps bring no gain if networks were never trained on an image's own mask.
     """
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
@@ -85,13 +85,13 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
 
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
-    """Return the doubts that hold for every protocol: provenance, findings of `validate`, and ties."""
+    """Return the reasons for doubt that hold under every protocol: provenance, findings of `validate`, and ties."""
     own = (suite_results.doubts.get(name), suite_results.findings.get(name), describe_ties(suite_results, name))
     return list(filter(None, own))
 
 
 def describe_ties(suite_results: SuiteResults, name: str) -> str:
-    """Describe the share of tied features of a row's maps, where above one half; empty for controls."""
+    """Describe the share of tied features in a row's maps if it exceeds one half; empty for controls."""
     share = suite_results.ties.get(name, 0.0)
     if share <= TIED or find_estimator(name).control:
         return ""
@@ -99,7 +99,7 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 
 def find_rows_not_above_masks(evidence: Evidence) -> dict[str, tuple[float, ...]]:
-    """Return the rows whose images reveal no more than their masks, with the levels."""
+    """Return the rows whose degraded images are no better than their masks alone, with the levels."""
     found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
 
@@ -137,10 +137,10 @@ def _sentence(reasons: Iterable[str]) -> str:
 
 
 def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
-    """Return the marks of a row: the share of its gain that a weaker baseline achieves, and of its accuracy that masks
-    achieve.
+    """Return the marks of a row: shares of its gain that weaker baselines achieve, and the share for its masks alone.
 
-    A row not significantly better than Random has no gain to share.
+    The share for masks is a share of the row's accuracy above chance. A row that is not significantly better than
+    Random has no shares of its gain.
     """
     roar = evidence.roar
     own = roar.areas.get(name)
@@ -152,7 +152,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 
 
 def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
-    """Return a mark; without intervals, or at chance, the share is unknown."""
+    """Return a mark; its share is unknown without intervals and if networks are at chance."""
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance:
         return Mark(kind, Estimate(), None)

@@ -1,4 +1,4 @@
-"""Select about 24 test images whose maps are shown, with their stored correctness."""
+"""Select about 24 test images whose maps are shown, with the stored correctness of their predictions."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -22,9 +22,9 @@ RULE = (
 
 
 class ImageAnswers(NamedTuple):
-    """Counts of correct predictions per image over all levels: under a row's own masks, and under its counterpart's.
+    """Correct predictions per image, summed over all levels: with a row's own masks, and with its counterpart's.
 
-    `against` is empty where there is no counterpart.
+    `against` is empty if the row has no counterpart.
     """
 
     own: tuple[int, ...]
@@ -34,14 +34,14 @@ class ImageAnswers(NamedTuple):
 
 
 def find_pictured_protocol(results: SuiteResults) -> Protocol:
-    """Return the protocol whose masks are shown: own-network gain, which has all rows, or the leading protocol."""
+    """Return the protocol whose masks are shown: own-network gain if it has results, otherwise the leading protocol."""
     return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
 
 def count_correct_networks(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
-    """Count the correct predictions of a row's networks on these images."""
+    """Count the predictions on these images that are correct (or kept), over all levels and networks of a row."""
     own, others = _answers(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
     return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
@@ -50,7 +50,7 @@ def count_correct_networks(
 def _answers(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return the correctness of these rows' networks above level 0, bool (images,), and that of their counterparts."""
+    """Return the correctness of these rows at all levels above 0, bool (images,) each, and of their counterparts."""
     if protocol.by_networks:
         found = [load_own_and_other_answers(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
@@ -66,7 +66,7 @@ def _answers(
 def choose_images(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
-    """Choose the test images to show, int64 (n,), with the rule in words; none without results."""
+    """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
     asking = [name for name in results.suite.placed if not find_known_estimator(name).control]
     own, other = _answers(results, protocol, unit, asking)
     if not own:

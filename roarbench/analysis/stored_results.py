@@ -1,8 +1,8 @@
-"""All that a store has of a suite, by version of its data: images and explained networks that results belong to.
+"""All stored results of a suite, by version: the images and explained networks that the results belong to.
 
-Without a word of the caller a question is about the suite's own images and its own reference. Whose images a
-fingerprint is of is known from notes in the database, from the manifests of decoded images, or from `PINNED`.
-Nothing here imports torch.
+By default, results on the suite's own images and with its own explained networks are loaded. The source of the images
+with a fingerprint is known from notes in the database, from the manifests of decoded images, or from `PINNED`. Nothing
+here imports torch.
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ joined = lru_cache(64)(add_estimators)  # a board requests the same suites repea
 
 @dataclass(frozen=True)
 class Version:
-    """The images (fingerprint and `SuiteResults.limit`) and explained networks (`Suite.given`) of results."""
+    """A version of results: images (fingerprint and `SuiteResults.limit`) and explained networks (`Suite.given`)."""
 
     data: str
     limit: int | None
@@ -51,13 +51,13 @@ class Version:
 
 
 def list_image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
-    """Return the known sources of a data set's images, from database and store folder, oldest first."""
+    """Return the known sources of a data set's images, from the database and the store folder, oldest first."""
     noted = [note for note in read_image_notes(store.database) if note.dataset == dataset]
     return list(dict.fromkeys([*noted, *read_decoded_notes(Workspace(folder).data, dataset)]))
 
 
 def is_original_data(data: str, notes: Iterable[ImageNote]) -> bool | None:
-    """Return whether images are the data set's own and not those of a named folder; None if unknown."""
+    """Return whether images are the data set's own, and not from a folder given by the user; None if unknown."""
     kinds = {note.kind for note in notes if note.data == data}
     if kinds - {LOCAL} or data in PINNED.values():
         return True
@@ -67,8 +67,8 @@ def is_original_data(data: str, notes: Iterable[ImageNote]) -> bool | None:
 def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     """List the images and explained networks of a suite's stored results, oldest first.
 
-    Rows that explain no network belong to all versions; they form a version of their own only where no row of the same
-    images explains a network.
+    Rows that explain no network belong to all versions. They form a separate version only if no row explains a network
+    on the same images.
     """
     found = store.versions(suite.dataset, suite.model)
     own, stored = find_default_weights(suite), list[Version]()
@@ -82,9 +82,10 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
 
 
 def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join given weights that were given together, by the seeds that explain each.
+    """Join the names of weights that were given in one command, recognised by the seeds that explain each.
 
-    Weights given together each explain some of the seeds; weights given alone explain every seed.
+    If several weights were given in one command, each is explained by some of the seeds. Weights that were given alone
+    are explained by every seed.
     """
     numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
@@ -95,7 +96,7 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
-    """Return whether a version has results, of rows that explain a network or of others."""
+    """Return whether a version has results of rows that explain a network, or of other rows (`explained=False`)."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return store.has_any([run.key for run in runs if bool(run.reference) is explained])
 
@@ -111,10 +112,10 @@ class Versions:
     begun: tuple[tuple[str, int | None], ...]
 
     def own_images(self, limit: int | None) -> str:
-        """Return the fingerprint of the default images; empty if undecided.
+        """Return the fingerprint of the default images; empty if they cannot be determined.
 
-        Of several versions of the suite's own images, the one whose results began last. Images of unknown source, as in
-        old stores, count as the suite's own if there are no others.
+        If the suite's own images have several versions, the one with results that was started last is used. Images of
+        unknown source, as in old stores, are used only if there are no others.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         noted = [(note.data, note.limit) for note in self.notes]
@@ -126,7 +127,7 @@ class Versions:
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def names(self, version: Version) -> tuple[str, ...]:
-        """Return the parts of a title that distinguish these images and networks from others."""
+        """Return the parts of a title that distinguish the images and networks of this version from others."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_original_data(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
@@ -136,7 +137,7 @@ class Versions:
         return tuple(filter(None, named)) if version.data else ()
 
     def options(self, version: Version) -> tuple[str, ...]:
-        """Return the options that show a version, to be added to `--suite NAME --max-images N`."""
+        """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
@@ -168,7 +169,7 @@ def list_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNo
 
 
 def shorten_reference(given: str) -> str:
-    """Shorten `NAME@CHECKSUM` to the digits that a reader needs and `--reference` accepts."""
+    """Shorten the checksum in `NAME@CHECKSUM` to the first digits, which `--reference` accepts too."""
     name, _, checksum = given.partition("@")
     return f"{name}@{checksum[:_SHOWN]}" if checksum else name
 
@@ -180,14 +181,17 @@ def collect_results(
     data: str | None = None,
     notes: Iterable[ImageNote] = (),
 ) -> SuiteResults:
-    """Collect a suite's results on images of this fingerprint, or its own; `limit` images of each split, or all."""
+    """Collect a suite's results on the images with fingerprint `data`; None means the suite's own images.
+
+    `limit` is the number of images per split, or None for all.
+    """
     versions = list_versions(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
     return _results_of(versions, Version(images, limit, suite.given), store)
 
 
 def collect_all_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
-    """Collect all stored versions of a suite, largest first; among equal sizes its own images and networks."""
+    """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
     versions = list_versions(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
@@ -222,13 +226,13 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
 
 
 def _is_own(result: RunResult) -> bool:
-    """Return whether a network is scored beside others and under its own map."""
+    """Return whether a result scores a network with its own map under a protocol that scores several networks."""
     explained, scored = find_explained_and_scored_network(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 
 def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
-    """Return the doubts of rows: their own, else those of their controls, untouched images or twins."""
+    """Return the reason for doubt by row: its own, otherwise that of its controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
@@ -257,17 +261,14 @@ def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict
 
 
 def add_prediction_stability(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Add `SuiteResults.prediction_stability` from the store's rankings, or from what an import says of them.
-
-    `SuiteResults.ties` are from the store's rankings alone.
-    """
+    """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the rankings alone."""
     rankings = RankingsStore(Workspace(folder).rankings)
     stability = _means(suite_results, suite_results.shares | rankings.kept_shares())
     return replace(suite_results, prediction_stability=stability, ties=_means(suite_results, rankings.tied_shares()))
 
 
 def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average a property of rankings by estimator, looked up by checksum; missing where no ranking has it."""
+    """Average a property of rankings, given by checksum, over each estimator; missing if no ranking has it."""
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
@@ -276,7 +277,7 @@ def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str
 
 
 def describe_prediction_under_noise(share: float | None) -> str:
-    """Describe the share of noisy copies that keep the prediction; empty if unknown."""
+    """Describe the share of noisy copies for which the prediction stays the same; empty if unknown."""
     if share is None:
         return ""
     few = f", fewer than {STABLE_ENOUGH:.0%}" if share < STABLE_ENOUGH else ""
@@ -284,15 +285,15 @@ def describe_prediction_under_noise(share: float | None) -> str:
 
 
 def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
-    """Add stored submissions to a suite, and its estimators with other parameters."""
+    """Add to a suite the stored submissions, and its estimators with other parameters."""
     return joined(suite, tuple(find_entered_ids(results.database, suite.dataset, suite.model)))
 
 
 def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results: ResultsStore) -> SuiteResults:
-    """Leave out submissions under protocols where none of their runs is done, running or failed.
+    """Remove submissions from the protocols in which none of their runs is done, running or failed.
 
-    A submission to one version or protocol has not started the others. Runs of a twin count for its parent. Rows of the
-    requested suite stay.
+    A submission that was run for one version or protocol was not started in the others. Runs of a twin count for its
+    parent. Rows of the requested suite are never removed.
     """
     suite, own = suite_results.suite, asked.estimators
     entered = {name for name in suite.estimators if find_estimator(name).row not in own}
@@ -317,7 +318,7 @@ _Question = tuple[str, Order, ScoredNetwork]  # an estimator under a protocol
 
 
 def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]:
-    """Return the rows with at least one run done, running or failed."""
+    """Return the rows, by protocol, that have at least one run done, running or failed."""
     points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys

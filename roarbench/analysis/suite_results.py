@@ -1,4 +1,4 @@
-"""Stored results of one suite, and its boards. Nothing here imports torch or computes a score."""
+"""Stored results of one suite, and the boards computed from them. Nothing here imports torch or runs a network."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by (estimator, 
 
 
 class OtherResults(NamedTuple):
-    """Other results of the suite in the same store: their name; `limit` and `asked` as in `SuiteResults`."""
+    """Results of another version of the suite in the same store; `limit` and `asked` are as in `SuiteResults`."""
 
     called: str
     limit: int | None
@@ -83,19 +83,22 @@ class SuiteResults:
 
     @cached_property
     def title(self) -> str:
-        """Return name and version, with a reduced data set and other deviations that a reader must see."""
+        """Return name and version of the suite, and the deviations of these results from it.
+
+        Deviations are a reduced data set, other images, other explained networks, and networks at chance.
+        """
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
     @property
     def keys(self) -> Mapping[Point, str]:
-        """Return the key of every run of the suite, done or not, for these images."""
+        """Return the key of every run of the suite on these images, whether or not the run is done."""
         return list_keys(self.suite, self.data, self.limit)
 
     @property
     def has_rows(self) -> bool:
-        """Return whether any results are of degraded images."""
+        """Return whether there are results on degraded images."""
         return any(point.cell.estimator != CLEAN for point in self.results)
 
     @cached_property
@@ -113,29 +116,30 @@ class SuiteResults:
 
     @cached_property
     def leading(self) -> Protocol:
-        """Return the default protocol: the suite's first with results, else its first."""
+        """Return the default protocol: the suite's first protocol with results, or its first if none has results."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
         return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
 
     def begun(self, protocol: Protocol) -> bool:
-        """Return whether a protocol has a row; where each image is scored twice, the second result counts."""
+        """Return whether a protocol has results of a row; if each image is scored twice, it needs the second result."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     @cached_property
     def at_chance(self) -> str:
-        """Explain in a sentence that the networks are at chance, so no number counts; empty if they are better.
+        """Say in a sentence that the networks are at chance, so all numbers are meaningless; empty otherwise.
 
-        The mean accuracy of the leading board's networks on untouched images is tested as one network's.
+        The test uses the mean accuracy on untouched images of the networks of the leading protocol, as if it were the
+        accuracy of one network.
         """
         return describe_at_chance(self._untouched, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
-        """Return the mean accuracy of the explained networks on untouched images, in [0, 1]; None if one is not scored.
+        """Return the mean accuracy of the explained networks on untouched images, in [0, 1].
 
-        The scored networks must be those that most rows explain, and all that any row explains.
+        Returns None unless each explained network was scored with the weights that most rows explain.
         """
         usual = self._usual_weights
         held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
@@ -145,7 +149,7 @@ class SuiteResults:
 
     @property
     def reference_words(self) -> str:
-        """Describe these accuracies, and whether one is near chance; empty if unknown."""
+        """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
         held = [self.references[number] for number in sorted(self.references)]
         return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
 
@@ -156,14 +160,14 @@ class SuiteResults:
 
     @cached_property
     def complete(self) -> bool:
-        """Return whether no point is missing."""
+        """Return whether the suite has results at all its points."""
         return len(self.results) == len(expand_points(self.suite))
 
     def scores(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
-        """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks it.
+        """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
 
-        The default fill is that of the protocol's tables. A derived protocol has its first protocol's correctness, for
-        the rows, levels and seeds that both have.
+        The default fill is that of the protocol's tables. A protocol derived from two others returns the correctness of
+        the first, for the rows, levels and seeds that both have.
         """
         asked = (protocol, unit, fill or self.suite.fill(protocol))
         if asked not in self._scores:
@@ -193,11 +197,11 @@ class SuiteResults:
         return replace(scores, differences=subtract_paired_answers(scores, held, others, protocol))
 
     def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-        """Return the levels above 0 of a protocol and unit; empty if the suite lacks it."""
+        """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
         return self.suite.shared(protocol, unit)[1]
 
     def units(self, protocol: Protocol) -> tuple[Unit, ...]:
-        """Return the units of a protocol, that of its tables first; empty if the suite lacks it."""
+        """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""
         found = dict.fromkeys(block.unit for block in self.suite.blocks)
         return tuple(unit for unit in found if self.levels(protocol, unit))
 
@@ -216,10 +220,10 @@ class SuiteResults:
         return dict(held)
 
     def inconsistent(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
-        """Explain why complete rows have no gain and no rank: their results do not belong together.
+        """Return why rows have no gain and no rank although they are complete: their results are inconsistent.
 
-        The same training on two machines gives slightly different networks and rankings. Rows without a record of their
-        explained weights are consistent only where most rows lack it.
+        The same training on two machines gives slightly different networks and rankings. Rows without a recorded
+        checksum of their explained weights are consistent only if most rows have none.
         """
         usual, reasons = self._usual_weights, {}
         for name, found in self._curves(protocol, unit, fill).items():
@@ -231,18 +235,18 @@ class SuiteResults:
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _number(self, result: RunResult) -> int:
-        """Return the number of the explained network of a result; -1 for none."""
+        """Return the number of the network that a result explains; -1 if it explains none."""
         return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
-        """Return the checksum of the weights that most rows explain, by network number, if recorded."""
+        """Return the checksum of the weights that most rows explain, by network number; "" if it is not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
         return find_usual_weights(explained, self._number, self.suite.entered)
 
     @property
     def dropped(self) -> list[Dropped]:
-        """Return the rows without a rank because their results do not belong together."""
+        """Return the rows that have no rank because their results are inconsistent."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
             Dropped(protocol.name, unit, name, reason)
@@ -251,15 +255,16 @@ class SuiteResults:
         ]
 
     def machines(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
-        """Return the settings in which the machines of one curve differ, by estimator.
+        """Return the settings that differ between the machines that computed one curve, by estimator.
 
-        Such a curve counts, because machines differ by less than seeds do. Results without a record are taken as equal.
+        Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
+        settings are taken as equal.
         """
         found = {name: find_provenance_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
         return {name: values for name, values in found.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
-        """Return the results of each estimator, with the shared ones on untouched images."""
+        """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
         for part in protocol.made_of or (protocol,):
             for (name, _), seeds in self.held(part, unit, fill or self.suite.fill(protocol)).items():
@@ -268,7 +273,7 @@ class SuiteResults:
         return {name: [*clean, *found] for name, found in rows.items()}
 
     def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results behind the boards of these protocols and the accuracy of their networks."""
+        """Return the results behind the boards of these protocols and behind the accuracy of their networks."""
         found = [*self._untouched, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
@@ -277,9 +282,9 @@ class SuiteResults:
         return found
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
-        """Judge one protocol; None where the suite lacks it.
+        """Judge the rows of one protocol; None if the suite lacks it.
 
-        Verdicts are adjusted for all rows with results, whichever are shown; the default shows all.
+        Verdicts are adjusted for all rows with results, whether or not they are shown; by default all are shown.
         """
         scores = self.scores(protocol, unit)
         if scores is None:
@@ -288,17 +293,20 @@ class SuiteResults:
         return drop_verdicts(judged) if self.at_chance else judged
 
     def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
-        """Estimate the variance between explained networks and trainings under a protocol, over all units; None if
-        unknown.
+        """Estimate the variance between explained networks and between trainings under a protocol, over all units.
 
-        No variance is borrowed from another protocol or fill, where networks are trained on something else.
+        Returns None if it is unknown. Other protocols and fills are not used, because their networks are trained on
+        other images.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
         return drop_training_spread(protocol, estimate_spread(scores.differences or scores for scores in found))
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Correctness by point of a curve, (seeds, images) each, unpacked on request because bytes are 8 times as large."""
+    """Correctness by point of a curve, (seeds, images) each.
+
+    Bits are unpacked on request, because unpacked bytes take 8 times as much memory.
+    """
 
     def __init__(self, held: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
         self._held = held
@@ -321,8 +329,8 @@ class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
 def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, by point and seed.
 
-    The counterpart is the same network on the same images under other images' or Random's masks; for a derived
-    protocol, the same row under the second protocol.
+    The counterpart is the correctness of the same network on the same images with masks of other images or of Random.
+    For a protocol derived from two others, it is that of the same row under the second protocol.
     """
     correct: dict[tuple[str, float], NDArray[np.int8]] = {}
     references: dict[tuple[str, float], tuple[str, ...]] = {}

@@ -1,7 +1,7 @@
 """Check each estimator for known criticisms of ROAR, from stored correctness.
 
-Without ROAR, the panel has the checks of the leading protocol. docs/validity.md explains the numbers and marks. A row
-without results is None, never 0.
+For a suite without ROAR, the panel checks the leading protocol. docs/validity.md explains the numbers and marks.
+Missing results are None, never 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ KINDS = (*TWINS, "redrawn")  # `redrawn` belongs to Random alone
 
 
 class Twin(NamedTuple):
-    """A check made from an estimator: its gain, and the estimator's minus that, paired, both in accuracy points."""
+    """Result of one sanity check: the twin's gain, and the paired difference (estimator minus twin), in points."""
 
     gain: Estimate
     difference: Estimate
@@ -41,7 +41,7 @@ class Panel:
 
 
 def has_checks(suite_results: SuiteResults) -> bool:
-    """Return whether the panel adds to the table: only ROAR, or both orders, have checks."""
+    """Return whether the panel adds to the table: it needs results of ROAR, or of both MoRF and LeRF."""
     return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 
 
@@ -51,9 +51,9 @@ def compute_validity_panel(
     others: Iterable[SuiteResults] = (),
     unit: Unit | None = None,
 ) -> Panel:
-    """Build the validity panel of a suite; its order of estimators is compared with other suites.
+    """Build the validity panel of a suite, and compare its order of estimators with those of other suites.
 
-    The default unit is the first of each suite. CallerError for a unit that a suite lacks.
+    The default unit is the first unit of each suite. Raises CallerError for a unit that a suite lacks.
     """
     evidence = Evidence.of(suite_results, bootstrap, unit)
     beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
@@ -62,7 +62,7 @@ def compute_validity_panel(
 
 
 def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
-    """Return a row's twins in the suite, by kind, one of `KINDS`."""
+    """Return the twins of a row that the suite has, by kind (one of `KINDS`)."""
     main, twins = evidence.main, {}
     own = main.areas.get(name)
     for kind in KINDS:
@@ -74,8 +74,9 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
 
 
 def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
-    """Compare the main protocol's order of estimators, without twins, with the suite's other protocols and other
-    suites.
+    """Compare the order of estimators under the main protocol, without twins, with other orders of the same estimators.
+
+    The other orders come from the suite's other protocols, units and fills, and from other suites.
     """
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}

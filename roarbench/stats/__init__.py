@@ -1,1 +1,1 @@
-"""Statistics of a leaderboard from stored correctness bits: NumPy and SciPy, without torch and without a store."""
+"""Statistics of a leaderboard from stored correctness bits, with NumPy and SciPy; no torch, no access to a store."""

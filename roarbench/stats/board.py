@@ -1,4 +1,4 @@
-"""A board: rows with gains, verdicts and ranks under one protocol, and the scope of its intervals."""
+"""A board: rows with gains, verdicts and ranks under one protocol, and what their intervals cover."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ ONE_NETWORK = "for this network only"  # note on boards whose rows explain one r
 
 
 class IntervalScope(StrEnum):
-    """Repetitions over which intervals have their stated coverage: other images, trainings, explained networks."""
+    """Kinds of repetitions that the intervals cover: with other test images, trainings or explained networks."""
 
     IMAGES = "images"  # the choice of test images; no training
     NETWORKS = "images and references"  # test images and explained networks; no other training
@@ -75,17 +75,17 @@ class Row:
 
     @property
     def other_image(self) -> Comparison | None:
-        """Return the comparison with its own maps of other images."""
+        """Return the comparison with the row's maps of other images."""
         return self.over(OTHER_IMAGE)
 
     def over(self, twin: str) -> Comparison | None:
-        """Return the comparison with its twin of this kind."""
+        """Return the comparison with the row's twin of this kind."""
         return self.against.get(make_twin_id(self.estimator, twin))
 
 
 @dataclass(frozen=True)
 class Board:
-    """All rows of one protocol, with the settings and variances needed to judge them."""
+    """All rows of one protocol, with the settings and variances used to judge them."""
 
     protocol: Protocol
     levels: tuple[float, ...]  # levels above 0
@@ -107,13 +107,13 @@ class Board:
     reference_freedom: float | None = None
 
     def gains(self, row: Row) -> tuple[Estimate, ...]:
-        """Return a row's gain at every level above 0, in [-1, 1]; empty where gains are areas between curves."""
+        """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
         if not self.protocol.by_difference:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
     def curve(self, row: Row) -> dict[float, Estimate]:
-        """Return a row's points from t = 0: accuracies, or gains where one scoring network serves all rows."""
+        """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
         gains = self.protocol.by_difference
         points = (Estimate(0.0, 0.0, 0.0), *self.gains(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
@@ -125,6 +125,6 @@ class Board:
 
 
 def drop_verdicts(board: Board) -> Board:
-    """Remove ranks and verdicts where the numbers support no conclusion."""
+    """Return the board without ranks and verdicts, for numbers that support no conclusion."""
     rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
     return replace(board, rows=tuple(rows), detectable=None)

@@ -1,6 +1,6 @@
-"""Agreement between two orders of the same estimators: of two protocols, or of two boards of one protocol.
+"""Agreement between two orders of the same estimators: under two protocols, or on two boards of one protocol.
 
-Boards of one protocol have different explained networks and trainings.
+Two boards of one protocol have different explained networks and trainings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,16 +37,16 @@ class Agreement(NamedTuple):
 def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
     """Compute Kendall's tau between the gains of two protocols, over the rows that both have.
 
-    The interval does not come from percentiles of the draws: noise lowers tau, in each draw once more than in the data,
-    so percentiles never include perfect agreement (docs/statistics.md).
+    The interval does not come from percentiles of the draws. Noise lowers tau, and each draw contains noise twice, so
+    percentile intervals often exclude perfect agreement (docs/statistics.md).
 
     Args:
         one: Gains by estimator; positive is better.
         other: Gains of the other protocol.
-        confidence: Of each pair's interval, in (0, 1).
+        confidence: Confidence level of each pair's interval, in (0, 1).
 
     Returns:
-        None for fewer than three common rows, or where one protocol gives equal gains to all.
+        None for fewer than three common rows, or if all gains of one protocol are equal.
     """
     rows = [name for name in one if name in other]
     samples = [[gains[name] for name in rows] for gains in (one, other)]
@@ -63,7 +63,7 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
 
 
 def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return for all pairs the sign of the difference, and whether it is significant."""
+    """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.of(samples, confidence)
     values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
     # pairs without any difference in any draw count as significant too
@@ -71,7 +71,7 @@ def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np
 
 
 def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
-    """Compute Kendall's tau-b; None for fewer than three rows, or where one side gives equal gains to all."""
+    """Compute Kendall's tau-b; None for fewer than three rows, or if all gains on one side are equal."""
     if len(one) < FEWEST_ROWS:
         return None
     from scipy.stats import kendalltau  # importing scipy.stats takes as long as a table, and tables need no tau
@@ -81,7 +81,7 @@ def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | 
 
 
 class VerdictPair(NamedTuple):
-    """Verdicts of two boards on a row beside one control."""
+    """The verdicts of two boards on one row, compared with one control."""
 
     control: str
     one: Verdict
@@ -119,7 +119,7 @@ class Replication:
 
     @property
     def beats(self) -> tuple[int, int]:
-        """Return for how many rows both boards decide whether they beat every control, and for how many they agree."""
+        """Return the number of rows that both boards compare with every control, and for how many they agree."""
         said = [row.beats for row in self.rows if row.beats]
         return len(said), sum(one == other for one, other in said)
 
@@ -130,7 +130,7 @@ class Replication:
 
     @property
     def opposed_share(self) -> float | None:
-        """Return the fraction of opposed verdicts, in [0, 1]; None without verdicts."""
+        """Return the fraction of verdicts that are opposed ("better" and "worse"), in [0, 1]; None without verdicts."""
         return self.opposed / self.verdicts if self.verdicts else None
 
     @property
@@ -140,10 +140,12 @@ class Replication:
 
 
 def compare_boards(one: Board, other: Board) -> Replication:
-    """Compare boards of disjoint explained networks and seeds; ValueError for different protocols, levels or image
-    counts.
+    """Compare two boards of one protocol that have no explained network and no seed in common.
 
-    Own-network gain uses the images that all networks predict alike, so each board has other images.
+    Own-network gain uses the images for which all networks predict the same class, so each board has other images.
+
+    Raises:
+        ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
     """
     asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
     if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.by_networks):

@@ -10,7 +10,7 @@ from roarbench.stats.curves import POINTS, Floats
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Settings of the bootstrap; `confidence` is the coverage of an interval."""
+    """Settings of the bootstrap; `confidence` is the confidence level of all intervals."""
 
     resamples: int = 2000
     seed: int = 0
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; None where missing."""
+    """A number with its interval; missing numbers are None."""
 
     value: float | None = None
     low: float | None = None
@@ -42,18 +42,18 @@ class Estimate(NamedTuple):
 
     @property
     def negative(self) -> "Estimate":
-        """Return the number with the opposite sign."""
+        """Return the estimate with the opposite sign."""
         value, low, high = (None if end is None else -end + 0.0 for end in self)  # + 0.0 turns -0 into 0
         return Estimate(value, high, low)
 
 
 def compute_half_width(sample: Sample, confidence: float) -> float:
-    """Return half the width of the interval around the value that contains this fraction of its draws."""
+    """Return half the width of the interval, symmetric about the value, that holds this fraction of the draws."""
     return float(compute_quantile(np.abs(sample.draws - sample.value), confidence))
 
 
 def compute_quantile(numbers: Floats, share: float) -> Floats:
-    """Compute `np.quantile` over the last axis of finite numbers, bit for bit and faster."""
+    """Compute the same as `np.quantile` over the last axis of finite numbers, bit for bit, but faster."""
     last = numbers.shape[-1] - 1
     position = last * share
     low = int(position)
@@ -68,9 +68,10 @@ def compute_quantile(numbers: Floats, share: float) -> Floats:
 
 
 def _largest(numbers: Floats, count: int) -> Floats:
-    """Return `count` or more of the largest numbers of each row, padded in front with -inf to one length.
+    """Return `count` or more of the largest numbers of each row, padded in front with -inf to equal length.
 
-    A cut-off is estimated from a tenth of each row, and only larger numbers are sorted: half the time of a whole sort.
+    A threshold is estimated from a tenth of each row, and only larger numbers are kept for the partition, which halves
+    the time.
     """
     tenth = numbers[:, ::10]
     place = max(0, tenth.shape[1] - 1 - count // 4)  # keeps about 2.5 times the requested count
@@ -90,11 +91,11 @@ def make_estimate(sample: Sample, confidence: float) -> Estimate:
 
 
 def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
-    """Estimate the ratio `part / whole` of paired draws; missing where the whole is not significantly above 0.
+    """Estimate the ratio `part / whole` from paired draws; missing if `whole` is not significantly above 0.
 
-    The interval holds every c for which `part - c * whole` includes 0 (Fieller, Some problems in interval estimation,
-    1954), so its lower end exceeds c exactly where `part` is significantly above c times `whole`. It is bounded where
-    the whole's own interval is above 0.
+    The interval holds every c for which the interval of `part - c * whole` includes 0 (Fieller, Some problems in
+    interval estimation, 1954). Its lower end therefore exceeds c exactly if `part` is significantly above c times
+    `whole`. The interval is bounded because that of `whole` is above 0.
     """
     wide, own = compute_half_width(whole, confidence), compute_half_width(part, confidence)
     if whole.value <= wide:
@@ -108,7 +109,7 @@ def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
 
 
 def _correlation(one: Sample, other: Sample) -> float:
-    """Return the correlation of the draws about their values; 0 where one of them is constant."""
+    """Return the correlation of the draws' deviations from their values; 0 if one of them is constant."""
     a, b = one.draws - one.value, other.draws - other.value
     norm = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / norm if norm else 0.0

@@ -38,9 +38,9 @@ def compute_board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and return the rows to show.
+    """Judge all estimators of one protocol, and return the board with the rows in `shown` (all by default).
 
-    `spread`, the variance components, is estimated from `scores` if None.
+    If `spread`, the variance components, is None, it is estimated from `scores`.
     """
     bootstrap = bootstrap or Bootstrap()
     spread = drop_training_spread(protocol, spread or estimate_spread([scores.differences or scores]))
@@ -57,8 +57,8 @@ def compute_drawn_board(
 ) -> Board:
     """Judge all estimators of one protocol from existing draws of its cells.
 
-    Verdicts and ranks are computed among all rows, whichever are shown. Without `spread` the variance of trainings is
-    unknown.
+    Verdicts and ranks are computed from all rows, whichever are shown. If `spread` is None, the variance between
+    trainings is unknown.
     """
     judge = Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
@@ -83,28 +83,28 @@ _Differences = dict[tuple[str, str], Sample]  # by row and comparison row
 
 
 class Judge(Drawn):
-    """The gains of one protocol, and the test that compares any two rows."""
+    """The gains of one protocol, with methods that compare any two rows."""
 
     @cached_property
     def replicated(self) -> dict[str, Sample]:
-        """Return the gains with draws of a replication; empty where only images were repeated."""
+        """Return the gains with draws of a replication; empty if only images were resampled."""
         if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
             return {}
         return sample_gains(self.scores, self.protocol, self.draws.replication)
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
-        """Return the gains of the rows that are compared, without checks."""
+        """Return the gains of the rows that have a rank, without checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
     def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
-        """Return the gains of the suite's own rows, which submissions join; all gains if it has none."""
+        """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
 
     @cached_property
     def all_pairs(self) -> Pairs:
-        """Return all pairs of the rows that are compared."""
+        """Return all pairs of the rows that have a rank."""
         return self.pairs(self.placed)
 
     @property
@@ -118,10 +118,10 @@ class Judge(Drawn):
         return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
     def minus(self, first: str, second: str) -> Sample | None:
-        """Return a row's gain minus another's; None where one is missing.
+        """Return a row's gain minus another's; None if one is missing.
 
-        Where Random's gain is 0 by construction, rows are compared with 0 and not with the noise in Random's
-        measurement.
+        If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
+        gain.
         """
         one, other = self._gain(first), self._gain(second)
         return one.minus(other) if one and other else None
@@ -133,7 +133,10 @@ class Judge(Drawn):
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that every row is compared with: the usual three and the suite's own, or 0."""
+        """Return the controls that every row is compared with: the usual three and the suite's own.
+
+        For own-network gain, Random alone is returned; it stands for a gain of 0.
+        """
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]
@@ -141,7 +144,7 @@ class Judge(Drawn):
 
     @cached_property
     def family(self) -> _Differences:
-        """Return the differences under multiplicity adjustment: every row minus each control and its twins."""
+        """Return the differences that are adjusted together: every row minus each control and each of its twins."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.placed]
         pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
         found = {pair: self.minus(*pair) for pair in pairs}
@@ -151,7 +154,7 @@ class Judge(Drawn):
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        """Return the verdicts of the board by row and opponent; empty without intervals."""
+        """Return the comparisons of the board by row and opponent; empty without intervals."""
         return self._compare(*self._joining(self.family)) if self.repeated else {}
 
     def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
@@ -160,7 +163,10 @@ class Judge(Drawn):
         return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:
-        """Compare two rows: as on the board, or as if their comparison alone joined it; None without intervals."""
+        """Compare two rows; None without intervals.
+
+        If the board does not contain the comparison, it is judged as if it alone joined the board's.
+        """
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
                 found = self.comparisons[pair]
@@ -173,26 +179,26 @@ class Judge(Drawn):
 
     @cached_property
     def against(self) -> dict[str, dict[str, Comparison]]:
-        """Return every row's comparisons with the controls and its twins."""
+        """Return every row's comparisons with the controls and with its twins."""
         found: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
         for (name, other), one in self.comparisons.items():
             found[name][other] = one
         return found
 
     def delta_twins(self, name: str) -> dict[str, Estimate]:
-        """Return a row's gain minus that of each of its twins."""
+        """Return a row's gain minus the gain of each of its twins, by kind."""
         over = {kind: self.minus(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def beating(self, name: str) -> ControlComparison | None:
-        """Compare a row that uses the network with every model-free control; None where a gain is missing."""
+        """Compare a row that depends on the network with every model-free control; None if a gain is missing."""
         silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
         if name in self.scores.model_free_controls or not silent or not silent <= against.keys() & self.placed.keys():
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
     def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
-        """Split the comparisons into those of the suite's own rows and those of each submission."""
+        """Split comparisons into those of the suite's own rows, and those of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
@@ -212,7 +218,7 @@ class Judge(Drawn):
 
 
 class Judged(NamedTuple):
-    """Verdicts on gains with draws of their own: comparisons with 0 and with twins, and ranks."""
+    """Verdicts and ranks for gains that come with draws of their own."""
 
     comparisons: Mapping[tuple[str, str], Comparison]
     against: Mapping[str, Mapping[str, Comparison]]  # the same comparisons by row
@@ -222,7 +228,7 @@ class Judged(NamedTuple):
 
 
 def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
-    """Judge gains; those that are 0 by construction are not tested and have a rank alone."""
+    """Judge gains; rows in `untested`, whose gain is 0 by construction, are ranked but not tested."""
     judge = Judge(**vars(drawn))
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
     found = compute_detectable_difference(judge.own_pairs) if judge.placed else None
@@ -257,7 +263,7 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
 
 
 class Kept(NamedTuple):
-    """Kept predictions of all networks under each network's map, for one estimator."""
+    """Whether predictions are kept after removal by each network's map, for all networks and one estimator."""
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; only images with the same prediction of all
     # networks
@@ -272,7 +278,7 @@ def compute_own_network_board(
     bootstrap: Bootstrap,
     shown: Collection[str] | None,
 ) -> Board:
-    """Judge the rows whose predictions are complete; `scores` lists rows and levels, without bits."""
+    """Judge the rows that have complete predictions; `scores` lists rows and levels, without correctness bits."""
     gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
     areas = {name: found.gain for name, found in gains.items()}
     drawn = Drawn(
@@ -300,7 +306,7 @@ def compute_own_network_board(
 
 
 def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
-    """Build a row; its accuracies are the predictions that networks keep under their own maps."""
+    """Build a row; its accuracies are the shares of predictions that networks keep after removal by their own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)

@@ -23,8 +23,8 @@ class Correctness:
     """Correctness of the predictions on the test images, for all cells of one protocol.
 
     Raises:
-        ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell's references and rows of
-            bits differ in number.
+        ValueError: The levels do not ascend in (0, 1], the arrays of bits have inconsistent shapes, or a cell has a
+            different number of references and rows of bits.
     """
 
     estimators: tuple[str, ...]
@@ -85,18 +85,18 @@ class Correctness:
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def complete(self, estimator: str) -> bool:
-        """Return whether its curve is complete and consistent; only then it has a gain and a rank."""
+        """Return whether the estimator's curve is complete and consistent; otherwise it has no gain and no rank."""
         return estimator not in self.inconsistent and all(point in self.correct for point in self.curve(estimator))
 
 
 def hash_answers(bits: Bits) -> bytes:
-    """Hash the bits, 16 bytes."""
+    """Return a hash of the bits and their shape, 16 bytes."""
     packed = np.packbits(bits, axis=1) if bits.dtype == np.bool_ else bits
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
 def compute_area_weights(levels: Sequence[float]) -> Floats:
-    """Return each level's weight in the mean height of a curve by the trapezoid rule; the weights sum to 1."""
+    """Return each level's weight in the mean height of a curve (trapezoid rule); the weights sum to 1."""
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
     return weights
@@ -105,17 +105,17 @@ def compute_area_weights(levels: Sequence[float]) -> Floats:
 def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
     """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
 
-    With the most important features removed (MoRF) the better curve is lower, with the least important ones (LeRF) it
-    is higher. This is the area in the supplement of Hooker et al. 2019; docs/statistics.md has the formula.
+    If the most important features are removed first (MoRF), the better curve is lower; if the least important ones are
+    (LeRF), it is higher. This is the area in the supplement of Hooker et al. 2019; docs/statistics.md has the formula.
 
     Args:
         levels: Ascending, from 0.
         curve: Accuracies in [0, 1] of shape (levels, ...).
-        random: Those of Random, of the same shape.
+        random: Random's accuracies, of the same shape or one that broadcasts to it.
         order: MoRF or LeRF.
 
     Returns:
-        Shape (...).
+        Gains of shape (...).
     """
     below = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
     return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # + 0.0 turns -0 into 0

@@ -1,7 +1,8 @@
-"""Own-network gain: does a map hurt the network that it explains more than other networks?
+"""Own-network gain: does removal by a map hurt the network that the map explains more than other networks?
 
-Each of R networks is scored under the removal masks of every network's map. The gain is the interaction of this
-two-way layout, so neither the harm of a map to all networks nor the fragility of a network counts (docs/protocol.md).
+Each of R networks is scored with the removal masks of every network's map. The gain is the interaction of this two-way
+layout, so neither the harm that a map does to all networks nor the fragility of a network affects it
+(docs/protocol.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ _WORDS = {
 
 
 class OwnNetworkTest(NamedTuple):
-    """The verdict on a row beside its permutation test."""
+    """The verdict on a row, with its permutation test."""
 
     verdict: OwnNetworkVerdict
     # p value of "every assignment of maps to networks is equally likely"; None for few networks, and for equal masks
@@ -46,14 +47,15 @@ class OwnNetworkTest(NamedTuple):
 
     @classmethod
     def of(cls, verdict: Verdict, permutation: float | None) -> Self:
-        """Build the test from the verdict of a gain beside 0."""
+        """Build the test from the verdict of the comparison of a gain with 0."""
         return cls(_WORDS[verdict], permutation)
 
 
 def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
-    """Judge the gains of a table's rows; None stands for equal masks for every network.
+    """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
 
-    Each row is tested against 0, with a false discovery rate of 5 % over all tested rows (`verdicts.compare`).
+    Each other row is tested against 0, with a false discovery rate of 5 % over these rows
+    (`verdicts.judge_comparisons`).
     """
     found = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
     constant = OwnNetworkVerdict.BY_CONSTRUCTION
@@ -73,16 +75,18 @@ class OwnNetworkGain(NamedTuple):
 def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
     """Compute the own-network gain, with draws over networks and images.
 
-    Draws of one bootstrap are paired, so gains of several estimators on the same networks and images can be compared.
+    Draws with the same bootstrap are paired, so gains of several estimators on the same networks and images can be
+    compared.
 
     Args:
-        kept: bool (maps, networks, levels, images), with as many maps as networks. True where the network keeps the
-            prediction that all networks share, after the features that the map ranks first are removed.
+        kept: bool (maps, networks, levels, images), with as many maps as networks. True if the network keeps the
+            prediction that all networks share, after the features that come first in the map's ranking are removed.
         order: MoRF or LeRF.
         bootstrap: Number and seed of the draws.
 
     Raises:
-        ValueError: There are fewer than three networks, another number of maps, or no images.
+        ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
+            no images.
     """
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
@@ -106,9 +110,9 @@ def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
 def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
     """Draw the mean over pairs and images at each level, shape (levels, resamples).
 
-    Images are drawn with replacement. Networks are a second random factor that pairs share: their part has the
-    jackknife variance of a U-statistic (Arvesen 1969) and, because R networks estimate it, the tails of Student's t
-    with R - 1 degrees of freedom.
+    Images are drawn with replacement. Networks are a second random factor, shared by pairs. Their contribution has the
+    jackknife variance of a U-statistic (Arvesen 1969). As it is estimated from R networks, it has the tails of
+    Student's t distribution with R - 1 degrees of freedom.
     """
     chance = np.random.default_rng([bootstrap.seed, interactions.shape[2]])
     images = interactions.shape[2]
@@ -122,16 +126,16 @@ def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
 
 
 def predict_replication(gain: Sample) -> Sample:
-    """Draw the gain of a replication with as many other networks and other images.
+    """Draw the gain of a replication with the same number of other networks, and with other images.
 
-    Both experiments have their own networks and images, so the variance is twice that of one gain; the variance between
+    Both experiments have their own networks and images, so the variance is twice that of one gain. The variance between
     networks is estimated from one experiment, with R - 1 degrees of freedom.
     """
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 
 
 def _influence(pairs: Floats) -> Floats:
-    """Return the mean over pairs minus that without each network: (pairs, levels) to (networks, levels)."""
+    """Return the mean over all pairs minus the mean without each network: (pairs, levels) to (networks, levels)."""
     count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     members = np.stack(np.triu_indices(count, 1))
     without = [pairs[(members != number).all(0)].mean(0) for number in range(count)]
@@ -139,7 +143,7 @@ def _influence(pairs: Floats) -> Floats:
 
 
 def _permutation(kept: Floats, seed: int) -> float | None:
-    """Test by permutation whether networks suffer most from their own maps; `kept`: (maps, networks)."""
+    """Test by permutation whether own maps affect networks more than other maps; `kept`: (maps, networks)."""
     count = len(kept)
     if count < FEWEST_PERMUTED:
         return None

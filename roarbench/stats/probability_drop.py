@@ -1,7 +1,7 @@
 """Scores without retraining: how the explained network's probabilities change as features are removed.
 
-All use the softmax probability of the class predicted on the untouched image. Images are the only random factor, as
-nothing is trained.
+All scores use the softmax probability of the class predicted on the untouched image. Nothing is trained, so the test
+images are the only random factor.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from roarbench.stats.resampling import Draws
 
 
 class ProbabilityDrop(NamedTuple):
-    """Drop of the predicted class's probability, with intervals over test images; None where missing."""
+    """Drop of the predicted class's probability, with intervals over test images; missing numbers are None."""
 
     untouched: Estimate  # mean probability of the predicted class on clean images, p_0, in [0, 1]
     # mean probability of the clean image's predicted class, p_k, per level
@@ -57,13 +57,13 @@ def _mean(values: Floats | None) -> Estimate:
 
 
 def compute_lerf_morf_areas(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
-    """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and consistent.
+    """Return the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
-    Larger is better, without any control. With retraining this is DiffROAR (Shah et al. 2021), without it SRG (Bluecher
-    et al. 2024).
+    Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
+    SRG (Bluecher et al. 2024).
 
     Args:
-        scores: Rows and levels of one order; rows that are inconsistent under either order are marked in it.
+        scores: Rows and levels; `inconsistent` must include the rows that are inconsistent under either order.
         morf: Draws under MoRF.
         lerf: Draws under LeRF, on the same images and levels and from the same bootstrap.
     """

@@ -1,4 +1,4 @@
-"""Ranks as intervals, from all pairwise differences, and groups of estimators that do not differ significantly."""
+"""Rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from roarbench.stats.curves import Floats
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Numbers with paired draws; computed row by row, because draws of all pairs of 200 numbers would take 320 MB."""
+    """All pairs of numbers with paired draws.
+
+    Differences are computed row by row, because the draws of all pairs of 200 numbers would take 320 MB.
+    """
 
     values: Floats  # shape (n,)
     draws: Floats  # draws of the values, shape (n, resamples)
@@ -37,7 +40,7 @@ class Pairs:
 
     @cached_property
     def halves(self) -> Floats:
-        """Return half the width of every difference's interval, where `upper` is True, shape (n, n)."""
+        """Return half the width of every difference's interval, shape (n, n); 0 where `upper` is False."""
         found = np.zeros_like(self.differences)
         for one in range(len(found) - 1):
             found[one, one + 1 :] = compute_quantile(self._deviations(one, slice(one + 1, None)), self.confidence)
@@ -54,7 +57,7 @@ class Pairs:
         return found
 
     def _deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
-        """Return the deviation of each difference from its value in each draw, (others, resamples)."""
+        """Return the absolute deviation of each difference from its value in each draw, (others, resamples)."""
         found: Floats = self.draws[one] - self.draws[others]
         found -= self.differences[one, others, None]
         return np.abs(found, out=found)
@@ -72,23 +75,24 @@ class Place(NamedTuple):
 
 
 def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
-    """Return places by the values alone, for gains of shape (estimators,); `joining`: see `compute_place_intervals`."""
+    """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_place_intervals`."""
     own = _compute_without(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
 def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
-    """Return places with intervals that all hold at once with the confidence of the pairs.
+    """Return places with intervals that hold simultaneously with the confidence of the pairs.
 
-    An estimator's best place is one below all that are significantly better, its worst one above all that are
-    significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano, Shaikh, Wilhelm 2024). Counting the places in
-    the draws instead would be wrong where estimators are truly equal: docs/statistics.md.
+    The best possible place of an estimator is one below all estimators that are significantly better, and its worst
+    possible place is one above all that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano,
+    Shaikh, Wilhelm 2024). Counting the places in the draws instead would be wrong if estimators are truly equal
+    (docs/statistics.md).
 
     Args:
-        pairs: Of the gains.
-        joining: Numbers of the estimators that stand beside the others: each has the place that it would have if it
-            alone joined them, and changes none of theirs.
+        pairs: Pairs of gains.
+        joining: Indices of added estimators. Each has the place that it would have if it alone joined the others, and
+            changes none of their places.
     """
     gains, apart = pairs.values, _apart(pairs, joining)
     groups = find_tie_groups(gains, apart)
@@ -106,7 +110,7 @@ def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list
 
 
 def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
-    """Return the significantly different pairs: among the others, and with each joining estimator alone."""
+    """Return which pairs differ significantly: among the suite's own estimators, and with each added one alone."""
     own = _compute_without(len(pairs.values), joining)
     apart = find_significant_pairs(pairs, own)
     if joining:
@@ -122,10 +126,10 @@ def _compute_without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
 
 
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """Find the significantly different pairs, with family-wise error of at most 1 - confidence.
+    """Find the significantly different pairs, with a family-wise error rate of at most 1 - confidence.
 
-    Step-down of Romano and Wolf (2005): the critical value is a quantile of the largest deviation over all pairs in
-    each draw; significant pairs are removed and the rest is judged again, until nothing changes.
+    The step-down procedure of Romano and Wolf (2005) takes as critical value a quantile of the largest deviation over
+    all pairs in each draw. Significant pairs are removed and the others are judged again, until nothing changes.
 
     Args:
         pairs: Pairs of gains.
@@ -171,7 +175,7 @@ def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Plac
 
 
 def _above(one: Place, other: Place) -> int:
-    """Return 1 where a row is significantly above another, -1 below, 0 where they share a tie group."""
+    """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
     if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
         return 0
     return 1 if one.place < other.place else -1

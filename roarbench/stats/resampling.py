@@ -1,10 +1,10 @@
-"""One bootstrap for everything on a board: test images, references and trainings, drawn once for all cells.
+"""One bootstrap for all cells of a board: test images, explained networks and trainings are drawn once.
 
-The accuracy of a cell varies for three reasons: other test images, another reference network to explain, and another
-training. A draw repeats all. Test images are drawn with replacement, the same ones for every cell, so that comparisons
-are paired. References and trainings are drawn as deviations, of sizes learnt from all cells together
-(`variance`), the references' the same for all rows that one network explains.
-`docs/statistics.md` has the formulas and the coverage.
+The accuracy of a cell varies for three reasons: other test images, other explained networks (references), and other
+trainings. A draw repeats all three. Test images are drawn with replacement, the same for every cell, so that
+comparisons are paired. The effects of references and trainings are drawn as deviations, whose sizes are estimated from
+all cells together (`variance`). Rows that explain the same network share a part of its deviation. `docs/statistics.md`
+has the formulas and the coverage.
 """
 
 import hashlib
@@ -50,12 +50,12 @@ class Draws:
 
     @property
     def replication(self) -> "Draws":
-        """Return the same accuracies with the draws of a replication."""
+        """Return the same accuracies, with the draws of a replication in `resampled`."""
         differences = self.differences.replication if self.differences else None
         return replace(self, resampled=self.repeated, differences=differences)
 
     def accuracy(self, point: Point) -> Sample | None:
-        """Return the accuracy of a cell; None if missing."""
+        """Return the accuracy of a cell with its draws; None if the cell is missing."""
         if point not in self.column:
             return None
         column = self.column[point]
@@ -68,10 +68,10 @@ class Draws:
 
 
 def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
-    """Draw images, explained networks and trainings, the same draws for every cell.
+    """Draw images, explained networks and trainings for every cell.
 
-    Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. The
-    variance is that of the differences if there are any. Without `spread` only images are drawn.
+    Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. If
+    `scores` has differences, `spread` is the variance of these differences. Without `spread` only images are drawn.
     """
     if not scores.differences:
         return _draws(scores, bootstrap, spread, *_resample([scores], bootstrap))
@@ -100,9 +100,9 @@ def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, res
 
 
 def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Floats]:
-    """Resample the images of several boards together; return each board's accuracies, (resamples, cells).
+    """Resample the images of several boards together, and return each board's accuracies, (resamples, cells).
 
-    The boards have the same images; a board without cells gives an empty array.
+    All boards have the same images; a board without cells gives an empty array.
     """
     ends = np.cumsum([0, *(len(board.correct) for board in boards)])
     images = max(board.images for board in boards)
@@ -121,7 +121,7 @@ def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Float
 
 
 def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
-    """Yield the count of every image in every draw, in pieces of shape (some draws, images)."""
+    """Yield the count of every image in every draw, in blocks of shape (draws of the block, images)."""
     counts, rows = draw_image_counts(images, bootstrap), max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):
         yield counts[start : start + rows].astype(np.float32)
@@ -138,14 +138,14 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
 
 
 def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
-    """Draw deviations of all cells' accuracies for reasons other than the test images.
+    """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
 
-    A cell with an explained network deviates with it, if networks were repeated; the training's part is then included.
-    All other cells deviate with their trainings.
+    If explained networks were repeated, a cell that explains a network deviates with it, which includes the effect of
+    its training. All other cells deviate with their trainings.
 
     Returns:
-        Deviations of the true accuracies, and the same with the noise of finitely many images, from the same random
-        numbers; shape (resamples, cells) each.
+        Deviations of the true accuracies, and deviations that also contain the noise of a finite number of images, from
+            the same random numbers; shape (resamples, cells) each.
     """
     true, whole = np.zeros((2, len(scores.correct), bootstrap.resamples))
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
@@ -161,16 +161,17 @@ def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spr
 
 
 def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
-    """Return the generator of the object with these digests."""
+    """Return the random generator of a stream for the object with these digests."""
     numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
     return np.random.default_rng([bootstrap.seed, stream, *numbers])
 
 
 class _TrainingDraws:
-    """Deviations of cells for their trainings.
+    """Draws of the deviations of cells due to their trainings.
 
-    Few trainings estimate the variance, so it is drawn as well: the mean square over its expectation is chi-squared
-    with its degrees of freedom. All images estimate the noise of single images, which every draw contains.
+    The variance is estimated from few trainings, so it is drawn as well: the mean square divided by its expectation has
+    a chi-squared distribution over its degrees of freedom. The noise of single images is estimated from all images, and
+    every draw contains the same amount.
     """
 
     def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
@@ -182,8 +183,8 @@ class _TrainingDraws:
     def cell(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
 
-        The bits seed the draws: the same training under two names has the same deviation, other cells have their own,
-        and no draw depends on the rows shown.
+        The bits seed the draws: the same training under two names has the same deviation, other cells have other
+        deviations, and no draw depends on which rows are shown.
         """
         generator = _generator(self.bootstrap, _CELL, hash_answers(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
@@ -191,22 +192,22 @@ class _TrainingDraws:
 
 
 def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
-    """Draw a mean square over its expectation, once per draw."""
+    """Draw a mean square divided by its expectation, once per resample."""
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
 def _sizes(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
-    """Return standard deviations of the shared and the row's own part, from the total and the own variance."""
+    """Return standard deviations of the part that rows share and of a row's own part, from total and own variance."""
     return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
 
 
 class _ReferenceDraws:
-    """Deviations of cells for the networks that they explain.
+    """Draws of the deviations of cells due to the networks that they explain.
 
-    The curve of a network deviates by a part that all rows share and by the row's own part, with the same covariance
-    between levels. Both sizes are drawn: the total from its degrees of freedom, and the rows' own part from its many
-    more, so that differences between rows are known more precisely. A row's variance is then drawn from the pooled
-    variance and its own mean square (Smyth 2004).
+    The deviation of a network's curve is the sum of a part that all rows share and a part of each row's own; both have
+    the same covariance between levels. The sizes of both parts are drawn: the total from its degrees of freedom, the
+    rows' own part from its much larger number, so that differences between rows are known more precisely. The variance
+    of a row is then drawn from the pooled variance and the row's own mean square (Smyth 2004).
     """
 
     def __init__(self, spread: References, scores: Correctness, bootstrap: Bootstrap) -> None:
@@ -232,7 +233,7 @@ class _ReferenceDraws:
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
     def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Draw the sizes of the shared and the row's own part, (resamples,): true, and with images' noise."""
+        """Draw the sizes of the shared part and the row's own part, (resamples,): true, and with image noise."""
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
@@ -249,13 +250,13 @@ class _ReferenceDraws:
         return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
-        """Draw a cell's mean over its networks, weighted by the trainings of each, shape (resamples,)."""
+        """Draw a cell's mean over its networks, weighted by the number of trainings on each, shape (resamples,)."""
         column, mean = self.spread.column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
         return mean
 
     def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
-        """Draw the deviations of one network at all levels, shape (resamples, rank)."""
+        """Draw standard normal numbers for the deviation of one network, shape (resamples, rank)."""
         generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
         return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -1,4 +1,4 @@
-"""Accuracies and gains of one protocol with their draws, before verdicts."""
+"""Accuracies and gains of one protocol with their draws, computed before verdicts."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -16,7 +16,7 @@ from roarbench.stats.variance import Spread
 
 
 def drop_training_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
-    """Return the variance components that apply to a protocol: without trainings where nothing is trained."""
+    """Return the variance components that apply to a protocol; if it trains nothing, trainings have no variance."""
     if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
@@ -35,8 +35,8 @@ def find_interval_scope(protocol: Protocol, spread: Spread | None) -> IntervalSc
 def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
     """Compute gains, in accuracy points, of rows and controls with complete curves; empty if Random's is incomplete.
 
-    Where one scoring network serves a row and its opponent, the gain is the area of the differences. The accuracy of
-    masks alone is no gain.
+    If one scoring network is used for a row and its counterpart, the gain is the area under their differences.
+    Mask-only networks have no gains.
     """
     if scores.differences and draws.differences:
         scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
@@ -71,7 +71,7 @@ class Drawn:
     def of(
         cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
     ) -> Self:
-        """Compute the gains from the draws."""
+        """Compute the gains from the draws, and determine what their intervals cover."""
         areas = sample_gains(scores, protocol, draws)
         return cls(scores, protocol, bootstrap, spread, draws, areas, find_interval_scope(protocol, spread))
 
@@ -82,11 +82,11 @@ class Drawn:
 
     @property
     def repeated(self) -> bool:
-        """Return whether there are intervals; there are none where the variance of trainings is unknown."""
+        """Return whether there are intervals; there are none if the variance between trainings is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
     def estimate(self, sample: Sample | None) -> Estimate:
-        """Return a number with its interval, as far as there is one."""
+        """Return a number with its interval, or without one if there are no intervals."""
         if sample is None:
             return Estimate()
         return make_estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
@@ -101,7 +101,7 @@ class Drawn:
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy minus Random's, or a mean of `Correctness.differences` where these are, in [-1, 1]."""
+        """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
         if self.draws.differences:
             return self.estimate(self.draws.differences.accuracy((estimator, t)))
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))

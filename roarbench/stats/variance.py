@@ -1,10 +1,8 @@
-"""Variance of accuracies and curves between trainings and between explained networks, from all rows together.
+"""Variance of accuracies and curves between trainings and between explained networks, pooled over all rows.
 
-What the pool is made of, and the formulas with their sources, is in `docs/statistics.md`.
-
-A result is made by a training (initialisation, order of batches) on rankings that explain one reference network. Two
-or three repetitions of one cell say next to nothing about its own spread; those of all cells together do. What the
-pools are made of, and the formulas with their sources, is in `docs/statistics.md`.
+A result depends on a training (initialisation, order of batches) and on rankings that explain one reference network.
+Two or three repetitions of one cell say next to nothing about the variance of that cell; the repetitions of all cells
+together do. `docs/statistics.md` describes what is pooled, and has the formulas with their sources.
 """
 
 import hashlib
@@ -48,20 +46,20 @@ class References:
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
     def column(self, t: float) -> Floats:
-        """Return the column of `factor` for a level, or for the nearest level with repetitions; shape (rank,)."""
+        """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
         return self.factor[:, nearest]
 
 
 def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
-    """Estimate the variance between explained networks: two-way analysis of variance of the areas, rows by networks.
+    """Estimate the variance between explained networks by a two-way analysis of variance of areas, rows by networks.
 
-    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. Rows and levels count with the networks
-    that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: with K rows that
-    share a part rho of their variance, R networks are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
+    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. Rows and levels contribute with the
+    networks that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: for K
+    rows that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2) degrees of freedom.
 
     Returns:
-        None where no row has two networks at all its levels.
+        None if no row has two networks with results at all its levels.
     """
     unique = {curve.digest: curve for board in boards for curve in compute_reference_curves(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
@@ -89,7 +87,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
 
 
 def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
-    """Return each area minus its row's mean, (rows, networks); NaN where a row lacks a network."""
+    """Return each area minus its row's mean, (rows, networks); NaN if a row lacks a network."""
     made = np.full((len(areas), len(networks)), np.nan)
     for row, area in zip(made, areas, strict=True):
         if area:
@@ -101,12 +99,13 @@ def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> F
 def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     """Compute the probability of each of `PRIORS` from the differences in variance between rows; they sum to 1.
 
-    The mean square of a row over the mean of all follows F with the row's degrees of freedom and the prior's (Smyth
-    2004); fewer prior degrees of freedom mean more different rows.
+    The mean square of a row divided by the mean of all rows has an F distribution with the degrees of freedom of the
+    row and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior degrees of freedom are
+    likely.
 
     Args:
         squares: Mean square of each row, shape (rows,).
-        freedom: Its degrees of freedom, of the same shape.
+        freedom: Degrees of freedom of each row, of the same shape.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     both, lgamma = (PRIORS + own) / 2, np.vectorize(math.lgamma)
@@ -119,9 +118,9 @@ def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """Correctness of one explained row, averaged over the trainings on each network.
+    """Correctness of a row that explains networks, averaged over the trainings on each network.
 
-    Means over images are kept, because the bits of all rows take too much memory as numbers.
+    Only means over images are kept, because the correctness of all rows as floats would take too much memory.
     """
 
     # accuracies by ascending level, then by reference name in alphabetical order
@@ -134,14 +133,14 @@ class ReferenceCurve:
 
     @property
     def square(self) -> tuple[float, int]:
-        """Return the mean square of its area over networks and the degrees of freedom; both 0 for one network."""
+        """Return the mean square of the areas between networks, and its degrees of freedom; both 0 for one network."""
         means = list(self.areas.values())
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
 
 @lru_cache(4)  # estimates and draws use the same boards in turn
 def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
-    """Return the curves of all explained rows."""
+    """Return the curves of all rows that explain networks, by estimator."""
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
@@ -175,11 +174,11 @@ def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int
     """Split deviations from row means into a part that rows share per network, and the rest, by the method of moments.
 
     Args:
-        deviations: Shape (rows, networks), NaN where missing; every row has two or more, with mean 0.
+        deviations: Shape (rows, networks), NaN where missing; every row has two or more values, with mean 0.
 
     Returns:
-        The variance between networks; the share of it that rows have in common, in [0, 1]; degrees of freedom of the
-        rest.
+        The variance between networks, the share of it that rows have in common, in [0, 1], and the degrees of freedom
+            of the rest.
     """
     freedom = np.isfinite(deviations).sum() - len(deviations)
     own_freedom = int(freedom) - (deviations.shape[1] - 1)
@@ -191,10 +190,10 @@ def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int
 
 
 def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
-    """Return the levels that a row has with two networks, and a root of the curves' covariance between networks.
+    """Return the levels at which a row has two networks, and a root of the curves' covariance between networks.
 
-    A missing level counts as 0, and each level is divided by its own degrees of freedom: variances are unbiased, and
-    the matrix is a covariance.
+    A deviation at a missing level is set to 0, and each level is divided by its own degrees of freedom. So variances
+    are unbiased, and the matrix is a covariance matrix.
     """
     levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in held for names in curve.means.values() for name in names})
@@ -207,10 +206,11 @@ def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
 
 
 def sum_squares(answers: Bits | Floats) -> Floats:
-    """Sum the squares of repetitions by images, divided by the number of images.
+    """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
 
     Returns:
-        Shape (2,): between repetitions, and residual, per degree of freedom of the images.
+        Shape (2,): the sum of squares between repetitions, and the residual one divided by the degrees of freedom of
+            the images.
     """
     images = answers.shape[1]
     accuracies = answers.mean(1, dtype=np.float64)
@@ -253,10 +253,10 @@ class Spread:
 
 
 def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
-    """Pool the variance over the cells of all these boards; None if nothing was repeated.
+    """Estimate the variance components, pooled over the cells of all these boards; None if nothing was repeated.
 
-    With one explained network, or none, only the variance between trainings is estimated. Submissions count only where
-    the suite's own rows have no repetitions, so that a submission moves no other interval.
+    With at most one explained network, only the variance between trainings is estimated. Submissions are used only if
+    the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
     """
     held = list(boards)
     own = [board.published for board in held]
@@ -267,11 +267,12 @@ def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
 
 
 def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
-    """Do a two-way analysis of variance per group of trainings on the same rankings, images by trainings.
+    """Estimate the variance between trainings by a two-way analysis of variance, images by trainings.
 
-    The mean square of trainings estimates n * var(training) + noise, the residual mean square the noise (Searle,
-    Casella, McCulloch, Variance Components, 1992, section 4.7). None where only untouched images were repeated: all
-    protocols share those trainings, and they say little about degraded images.
+    Each group of trainings on the same rankings is one table. The mean square of trainings estimates n * var(training)
+    + noise, and the residual mean square estimates the noise (Searle, Casella, McCulloch, Variance Components, 1992,
+    section 4.7). Returns None if only untouched images were repeated: all protocols share those trainings, which say
+    little about degraded images.
     """
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):
@@ -295,12 +296,12 @@ def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
 
 
 def can_vary(bits: Bits) -> bool:
-    """Return whether correctness varies at all; a cell's difference from itself is always 0."""
+    """Return whether correctness can vary; the difference of a cell from itself is always 0."""
     return bits.dtype == np.bool_ or bool(bits.any())
 
 
 def _training_deviations(bits: Bits) -> Floats:
-    """Return the trainings' deviations from their mean, corrected for the share 1 / trainings that the mean takes."""
+    """Return the deviations of trainings from their mean, scaled to correct for the estimation of that mean."""
     accuracies = bits.mean(1, dtype=np.float64)
     deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))
     return deviations

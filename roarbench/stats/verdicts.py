@@ -1,4 +1,4 @@
-"""Which rows differ from another, which beat all controls, and how small a difference could have been found."""
+"""Verdicts: which rows differ significantly, which beat all controls, and which difference is detectable."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
 
 
 def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """Adjust p values by Benjamini and Hochberg (1995); importing SciPy would take longer."""
+    """Adjust p values by Benjamini and Hochberg (1995), without SciPy, whose import would take longer."""
     p = np.asarray(ps, np.float64)
     order = p.argsort()
     scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
@@ -55,12 +55,12 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 def judge_comparisons(
     family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]] = ()
 ) -> dict[Key, Comparison]:
-    """Judge all comparisons of a family together; above 0 is better.
+    """Judge all comparisons of a family together; a positive difference is better.
 
     Args:
-        family: By comparison.
-        joining: The comparisons of each row that stands beside the family: adjusted as if it alone joined it, so that
-            it changes nothing in the family and in the others.
+        family: Differences by comparison.
+        joining: Differences of each row that is not part of the family. Each row is judged as if it alone joined the
+            family, so it changes no result of the family or of another such row.
     """
     whole: dict[Key, Comparison] = {}
     tails, own = _Tails(), list[float]()
@@ -85,15 +85,15 @@ def choose_verdict(difference: float, q: float) -> Verdict:
 class _Tails(NamedTuple):
     """Pooled tails of a family's draws, sorted.
 
-    Beyond the distance that 5 % of a comparison's draws exceed, the draws of all comparisons are pooled, each in units
-    of its own such distance, because they differ in scale far more than in shape. The pool grows with the family, as
-    the smallest p value that its adjustment needs falls.
+    The farthest 5 % of each comparison's draws are pooled over all comparisons, in units of the distance that 5 % of
+    its draws exceed, because comparisons differ in scale far more than in shape. A larger family has a larger pool,
+    which gives the smaller p values that its adjustment needs.
     """
 
     pools: tuple[Floats, ...] = ()
 
     def joined(self, samples: Collection[Sample]) -> Self:
-        """Return the tails with the draws of more samples."""
+        """Return the tails with the draws of more samples added."""
         moving = [far / end for far, end in map(_deviations, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
 
@@ -109,16 +109,16 @@ class _Tails(NamedTuple):
 
 
 def _deviations(sample: Sample) -> tuple[Floats, float]:
-    """Return each draw's distance from the value, and the distance that 5 % of them exceed."""
+    """Return each draw's distance from the value, and the distance that 5 % of the draws exceed."""
     far = np.abs(sample.draws - sample.value)
     return far, float(compute_quantile(far, 1 - TAIL))
 
 
 def compute_detectable_difference(pairs: Pairs) -> float | None:
-    """Return the difference that a comparison of two of these detects with 80 % power; the median over pairs.
+    """Return the difference that a comparison of two samples detects with 80 % power, as the median over pairs.
 
-    A difference of half an interval's width is detected with 50 % power; 80 % takes another 0.84 standard errors. None
-    for fewer than two samples, and where values never differ.
+    A difference of half an interval's width is detected with 50 % power; 80 % needs another 0.84 standard errors.
+    Returns None for fewer than two samples, and if no pair's difference varies between draws.
     """
     halves, normal = pairs.halves[pairs.upper], NormalDist().inv_cdf
     if not halves.any():
@@ -127,7 +127,7 @@ def compute_detectable_difference(pairs: Pairs) -> float | None:
 
 
 class ControlComparison(NamedTuple):
-    """A row compared with the controls; it beats every control if it is better than each."""
+    """Comparison of a row with the controls; the row beats every control if it is better than each."""
 
     against: Mapping[str, Comparison]  # by control
 
@@ -159,5 +159,5 @@ class ControlComparison(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the verdict as text: `yes`, or the control that the row is not shown to beat."""
+        """Return the verdict in words: `yes`, or the control that the row was not shown to beat."""
         return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"
