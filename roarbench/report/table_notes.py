@@ -261,7 +261,7 @@ def describe_methods(table: SuiteTable) -> str:
 
 
 class Doubt(NamedTuple):
-    """A reason to doubt a row, as a label (`masks alone 53 %`) and in full; a grave one overrides its success."""
+    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the board shows a `grave` one in red."""
 
     short: str
     sentence: str
