@@ -1,9 +1,9 @@
-"""Judge feature-importance estimators by experiment: remove what they call important, and measure.
+"""Evaluate feature-importance estimators by experiment: remove the features that they rank first, and score a network.
 
     suite = roarbench.load_suite("quick-matched")
     result = roarbench.evaluate(suite, {"mine": my_function}, store="store")
 
-Names are imported when they are asked for, and torch when something is computed.
+Public names are imported on first use, torch at the first computation.
 """
 
 from importlib import import_module

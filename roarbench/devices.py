@@ -40,11 +40,11 @@ VARIANTS = 64
 
 
 def choose_device() -> torch.device:
-    """Return the first visible GPU, else the CPU; MachineError where a worker has lost its GPU."""
+    """Return the first visible GPU, or the CPU if there is none; raise MachineError if a worker has lost its GPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     if SHARING in os.environ:
-        raise MachineError("the GPU that this process was given is lost; look at nvidia-smi")
+        raise MachineError("the GPU of this process is no longer available; check nvidia-smi")
     return torch.device("cpu")
 
 
@@ -54,23 +54,23 @@ def find_device(model: nn.Module) -> torch.device:
 
 
 def list_gpu_ids() -> tuple[str, ...]:
-    """Return the usable GPUs of this machine, as CUDA_VISIBLE_DEVICES names them.
+    """Return the ids of this machine's usable GPUs, in the notation of CUDA_VISIBLE_DEVICES.
 
     Raises:
-        CallerError: The driver lists GPUs, and CUDA cannot use them.
+        CallerError: The driver lists GPUs that CUDA cannot use.
     """
     count = torch.cuda.device_count()
     if why := describe_cuda_failure():
         seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
-        raise CallerError(f"{seen}; see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor")
+        raise CallerError(f"{seen}; see `roarbench doctor`, or set CUDA_VISIBLE_DEVICES= to use the CPU")
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
 
 
 def describe_cuda_failure() -> str:
-    """Return CUDA's own error where the driver lists GPUs that CUDA cannot use; empty otherwise.
+    """Return CUDA's error message if the driver lists GPUs that CUDA cannot use; otherwise an empty string.
 
-    torch counts GPUs with the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
+    torch counts GPUs with the driver's library NVML, which works even if the driver is too old for torch's CUDA.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exception below has the same message
@@ -80,17 +80,17 @@ def describe_cuda_failure() -> str:
             torch.cuda.init()  # type: ignore[no-untyped-call]
         except (RuntimeError, AssertionError) as error:
             return fit_on_one_line(str(error), 200)
-    return "it gives no reason"
+    return "CUDA gives no reason"
 
 
 def compute_gpu_memory_share() -> float:
-    """Return a process's share of its GPU in bytes; workers on one GPU share equally."""
+    """Return this process's share of its GPU's memory in bytes; workers on one GPU have equal shares."""
     _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
 
 
 def count_available_gpu_bytes() -> float:
-    """Return the bytes of its GPU share that a process has or can get now."""
+    """Return how many bytes of its share of GPU memory this process holds or can still allocate."""
     free, _ = torch.cuda.mem_get_info(choose_device())
     return min(compute_gpu_memory_share(), free + torch.cuda.memory_reserved(choose_device()))
 
@@ -98,8 +98,8 @@ def count_available_gpu_bytes() -> float:
 def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor from the CPU to a device without waiting for the device.
 
-    A copy from ordinary memory would wait until the GPU has finished all launched work. From pinned memory it does not;
-    torch keeps that memory until the copy is done.
+    A copy from ordinary memory would wait until the GPU has finished all launched work. A copy from pinned memory does
+    not wait, and torch keeps that memory until the copy is done.
     """
     there = device.type != "cuda" or tensor.device.type == "cuda"
     return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
@@ -108,7 +108,7 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
 def choose_float32_layout(device: torch.device) -> torch.memory_format:
     """Return the memory format in which exact float32 is fastest: channels last on a CPU, channels first on a GPU.
 
-    A GPU's fast channels-last kernels need TF32 or shorter numbers.
+    On a GPU, the fast channels-last kernels need TF32 or a lower precision.
     """
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
@@ -119,11 +119,11 @@ def is_compilation_on() -> bool:
 
 
 def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Compile a network; if the compiler fails, for example without a C compiler, the network runs eagerly from then
-    on.
+    """Compile a network; if the compiler fails once, this process runs all networks eagerly from then on.
 
-    Networks that differ only in weights share one compilation. After eight variants torch would silently run all
-    networks of a class eagerly; workers live long enough to meet more, so the limit is raised.
+    The compiler fails on a machine without a C compiler, for example. Networks that differ only in weights share one
+    compilation. By default torch silently runs all networks of a class eagerly after eight compiled variants; a worker
+    can need more, so the limit is raised.
     """
     torch._dynamo.config.recompile_limit = VARIANTS
     import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
@@ -138,7 +138,7 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
         if not _FAILED:
             if images.shape not in _MET:
                 _MET.add(images.shape)
-                _log.warning("compiles the network for images of %s; this can take minutes", tuple(images.shape))
+                _log.warning("compiling the network for images of shape %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)
             except Exception as error:  # the compiler may raise many types, all before any computation
@@ -160,10 +160,10 @@ def _innermost(error: BaseException) -> Exception:
 
 
 def explain_no_compilation() -> str:
-    """Explain in a line why this process trains networks eagerly; empty where it compiles them."""
+    """Explain in one line why compilation failed in this process; empty if it has not failed."""
     if not _FAILED:
         return ""
-    return f"trains without compiling, which is slower ({fit_on_one_line(_FAILED[0], 120)}); see roarbench doctor"
+    return f"training is not compiled and therefore slower ({fit_on_one_line(_FAILED[0], 120)}); see roarbench doctor"
 
 
 def name_device(device: torch.device) -> str:
@@ -178,12 +178,12 @@ def list_gpu_libraries(device: torch.device) -> dict[str, str]:
 
 
 def choose_precision(wanted: Precision, device: torch.device) -> Precision:
-    """Return the precision that this device uses for a wanted one."""
+    """Return the precision in which this device computes if `wanted` is requested."""
     return Precision.BF16 if can_use_bf16(wanted, device) else Precision.FLOAT32
 
 
 def can_use_bf16(precision: Precision, device: torch.device) -> bool:
-    """Return whether to compute in bfloat16: wanted, and supported by the hardware (on x86: AVX512-BF16)."""
+    """Return whether to compute in bfloat16: if it is requested and the hardware supports it (on x86: AVX512-BF16)."""
     if precision is Precision.FLOAT32:
         return False
     if device.type == "cuda":
@@ -192,10 +192,10 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
 
 
 def limit_compilers(processes: int) -> None:
-    """Limit the compiler threads of each of `processes` processes to its share of the cores; the default is up to 32
-    each.
+    """Limit the compiler threads of each of `processes` processes to its share of the CPU cores.
 
-    It must run before a network is compiled. A value set by the caller is kept.
+    The default is up to 32 threads for each process. The limit must be set before a network is compiled. If the
+    environment already has a limit, it is kept.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
@@ -203,11 +203,11 @@ def limit_compilers(processes: int) -> None:
 
 @contextmanager
 def avoid_avx512_sorts() -> Iterator[None]:
-    """Make processes started inside sort without AVX-512 on AMD's Zen 4, where this is up to four times faster.
+    """Make processes started in the block sort without AVX-512 on AMD's Zen 4, where this is up to four times faster.
 
-    NumPy sorts with AVX-512 where it can (x86-simd-sort), and Zen 4 executes the compress instruction of that code
-    slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the variable at import. A value set by the
-    caller is kept.
+    NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), and Zen 4 executes the compress instruction of
+    that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the environment variable at
+    import. If the variable is already set, it is kept.
     """
     if _SLOW_SORTS in os.environ or not _is_zen_4(_read_processor()):
         yield
@@ -221,7 +221,7 @@ def avoid_avx512_sorts() -> Iterator[None]:
 
 
 def _is_zen_4(processor: str) -> bool:
-    """Return whether Linux describes an AMD processor of family 25 (Zen 3 and 4) with AVX-512, which Zen 3 lacks."""
+    """Return whether Linux describes an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
     return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
 
 
@@ -237,8 +237,8 @@ def _read_processor() -> str:
 def keep_freed_memory() -> None:
     """Make glibc's malloc keep freed memory for the next request.
 
-    By default it returns each large tensor to the system, which then zeroes the next one page by page: at 224 pixels up
-    to half of the time of maps.
+    By default malloc returns the memory of each large tensor to the system, which then zeroes the memory of the next
+    one page by page. At 224 pixels this takes up to half of the time in which maps are computed.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, size in _KEEPING.items():
@@ -269,6 +269,6 @@ def is_gpu_dead() -> bool:
 
 
 def is_machine_failure(error: Exception) -> bool:
-    """Return whether an error is the machine's, such as no memory or a lost GPU, so that a retry may succeed."""
+    """Return whether an error is a failure of the machine, such as a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)
     return lost or isinstance(error, torch.AcceleratorError) or is_out_of_memory(error)

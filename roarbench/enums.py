@@ -27,7 +27,7 @@ class Unit(StrEnum):
     PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
 
     def grid(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return layers, rows and columns of the features of an image with these channels, height and width."""
+        """Return the layers, rows and columns of features in an image of this shape (channels, height, width)."""
         channels, height, width = shape
         return channels if self is Unit.SCALAR else 1, height, width
 
@@ -44,7 +44,7 @@ class ScoredNetwork(StrEnum):
 
     @property
     def trains(self) -> bool:
-        """Return whether a network was trained for scoring; else an explained network is scored."""
+        """Return whether a network is trained for scoring; if not, an explained network is scored."""
         return self not in (ScoredNetwork.NONE, ScoredNetwork.SIBLINGS)
 
 
@@ -56,7 +56,7 @@ class Precision(StrEnum):
 
 
 class Making(StrEnum):
-    """How estimators that share passes make their maps; a name never changes its meaning."""
+    """Numerical settings of estimators that share passes through the network; a name never changes its meaning."""
 
     FLOAT32 = "float32"  # unchanged network
     BF16 = "bf16"  # `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
@@ -71,7 +71,7 @@ class Making(StrEnum):
 
     @property
     def divides(self) -> bool:
-        """Return whether the network's stem is passed once per path."""
+        """Return whether all points of a path pass through the network's stem together."""
         return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
 
 

@@ -1,7 +1,7 @@
-"""Errors and exit codes: a `CallerError` ends a command with 2, a `RunError` with 1.
+"""Errors and exit codes: a command exits with 2 after a `CallerError`, with 1 after a `RunError`.
 
-Every message says what was seen, what was expected and what to write. A rejected submission is a `Refusal`, a
-`CallerError` of `submissions.file`.
+Every message states the value seen, the value expected and what to write instead. `Refusal`, the error for a rejected
+submission, is a `CallerError` in `submissions.file`.
 """
 
 import re
@@ -14,7 +14,7 @@ _HASH = re.compile("@[0-9a-f]{8}")  # hash of a submission's file in its id
 
 
 class Hint(NamedTuple):
-    """A helpful command as data: the command line adds it to an error, Python leaves it out."""
+    """A command that helps after an error: the command line adds it to the message, the Python API does not."""
 
     text: str  # text with {} for the command
     command: str  # name of the command, such as `run`
@@ -22,10 +22,10 @@ class Hint(NamedTuple):
 
 
 class RoarbenchError(Exception):
-    """Base of all errors that roarbench raises on purpose.
+    """Base class of all errors that roarbench raises on purpose.
 
     Attributes:
-        hint: A helpful command; None where the message suffices.
+        hint: A command that helps; None if the message suffices.
     """
 
     def __init__(self, message: str = "", hint: Hint | None = None) -> None:
@@ -34,14 +34,17 @@ class RoarbenchError(Exception):
 
 
 class CallerError(RoarbenchError):
-    """A mistake of the caller."""
+    """An invalid input, option or request."""
 
 
 _SHOWN = 24  # maximum names that a message lists in full
 
 
 class UnknownName(CallerError):
-    """A name that is not in a table, with the nearest name, and the list or the command that prints it."""
+    """An unknown name.
+
+    The message suggests the nearest known name or lists the known names; the hint is a command that lists them.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
         names = sorted(known)
@@ -56,7 +59,7 @@ class UnknownName(CallerError):
 
 
 def make_missing_file_error(path: Path, ending: str, advice: str) -> CallerError:
-    """Make the error for a missing file, with the nearest file name of this ending in its folder."""
+    """Make the error for a missing file: it suggests a file of a similar name with this ending, otherwise `advice`."""
     beside = [one.name for one in path.parent.glob(f"*{ending}")] if path.parent.is_dir() else []
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
     guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
@@ -64,7 +67,7 @@ def make_missing_file_error(path: Path, ending: str, advice: str) -> CallerError
 
 
 class DataError(CallerError):
-    """Images that cannot be reached, read or trusted."""
+    """Images that cannot be found, read or verified."""
 
 
 class StoreError(CallerError):
@@ -75,15 +78,15 @@ class EmptyStore(StoreError):
     """A results store that does not exist yet; a command that runs a suite creates it."""
 
     def __init__(self, seen: str, *suite: str) -> None:
-        super().__init__(seen, Hint("; `{}` makes one", "run", suite))
+        super().__init__(seen, Hint("; `{}` creates one", "run", suite))
 
 
 class SandboxError(CallerError):
-    """A sandbox that does not start or does not isolate; nothing was run."""
+    """A sandbox that does not start or does not isolate the submission; nothing was run."""
 
 
 class LostLease(RoarbenchError):
-    """A lease that another process now holds; no work under it is written."""
+    """A lease that another process now holds; results computed under it are not stored."""
 
 
 class RunError(RoarbenchError):
@@ -91,7 +94,7 @@ class RunError(RoarbenchError):
 
 
 class MachineError(RunError):
-    """A job that its machine cut off: its process died, memory ran out, the GPU was lost. A retry may succeed."""
+    """A job that its machine ended: its process died, memory ran out or the GPU was lost. A retry may succeed."""
 
 
 class NoRoom(MachineError):

@@ -25,9 +25,10 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path)
     """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
     Args:
-        path: The final name.
+        path: Final path of the file.
         write: Writes the file at the path that it receives.
-        temporary: A path on the same file system that no other process uses; removed unless this process is killed.
+        temporary: Path on the same file system that no other process uses. The file is removed at the end, unless this
+            process is killed.
     """
     try:
         made = write(temporary)
@@ -43,8 +44,8 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
     """Write a file that does not exist yet; return the result of `write`.
 
     Raises:
-        CallerError: It exists.
-        StoreError: It cannot be written.
+        CallerError: The file exists.
+        StoreError: The file cannot be written.
     """
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")
@@ -54,7 +55,7 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
 
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a full or read-only disk into a one-line StoreError."""
+    """Convert write errors in the block, such as a full or read-only disk, to a one-line StoreError."""
     try:
         yield
     except OSError as error:
@@ -66,9 +67,10 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_file(path: Path, *anew: Path) -> Iterator[None]:
-    """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
+    """Let one process at a time run the block, with a lock file, which is created with its folder if missing.
 
-    Folders that may have changed meanwhile are listed as soon as the lock is there, see `refresh_folders`.
+    Folders that other processes may have changed meanwhile, `anew`, are listed once the lock is acquired, see
+    `refresh_folders`.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -85,10 +87,10 @@ def lock_file(path: Path, *anew: Path) -> Iterator[None]:
 
 
 def refresh_folders(*folders: Path) -> None:
-    """List folders, parents first, so that names in them are looked up afresh.
+    """List the entries of folders, parents first, so that the file system looks up their names again.
 
-    The client of a network file system may remember that a name does not exist until its folder is listed (nfs(5),
-    "Directory entry caching"), and a process that waited for a lock asks for files made meanwhile.
+    The client of a network file system may remember that a file is missing until its folder is listed (nfs(5),
+    "Directory entry caching"), and a process that waited for a lock needs files that were written meanwhile.
     """
     for folder in folders:
         with suppress(OSError):  # the folder does not exist yet
@@ -96,7 +98,7 @@ def refresh_folders(*folders: Path) -> None:
 
 
 def compute_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits; StoreError where it cannot be read."""
+    """Return the SHA-256 of a file, 64 hex digits; raise StoreError if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -105,9 +107,10 @@ def compute_sha256(path: Path) -> str:
 
 
 def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool = False) -> None:
-    """Refuse a file that lacks the checksum recorded when it was written; each version is read once.
+    """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
-    A large file that was read whole before is compared by size, time and a sample of its bytes, unless `whole`.
+    A process reads each version of a file once. A large file that was read completely before, also by another process,
+    is compared by size, modification time and a sample of its bytes, unless `whole`.
     """
     try:
         found = path.stat()
@@ -116,7 +119,7 @@ def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool =
     if not whole and _read_before(path, noted):
         return
     if _checksum(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
-        raise StoreError(f"{what}: {path} was altered, its checksum is not the manifest's; {remedy}")
+        raise StoreError(f"{what}: {path} was altered: it does not have the recorded checksum; {remedy}")
     record_whole_read(path, noted)
 
 
@@ -126,7 +129,7 @@ def _checksum(path: Path, *version: int) -> str:
 
 
 def record_whole_read(path: Path, checksum: str) -> None:
-    """Record beside a large file that it was read whole and has this checksum; nothing where that cannot be written."""
+    """Record beside a large file that it was read completely and has this checksum, if the folder can be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text, temporary = _signs(path, checksum), path.with_name(f".{path.name}.new")
@@ -146,7 +149,7 @@ def _note(path: Path) -> Path:
 
 
 def _signs(path: Path, checksum: str) -> str:
-    """Return a version's size, time and sampled blocks, at positions drawn from its checksum."""
+    """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
     found, digest = path.stat(), hashlib.sha256()
     places = Random(checksum).choices(range(found.st_size), k=_SAMPLED)
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Canonical records, their hashes, and checks of records from outside. Nothing here imports torch."""
+"""Convert records to canonical JSON, hash them, and check records from files. Nothing here imports torch."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def make_record(item: object) -> dict[str, object]:
-    """Convert a frozen record to JSON values, without newer fields at their default."""
+    """Convert a frozen record to JSON values, leaving out fields that have their default value."""
     kept = {}
     for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
@@ -42,13 +42,13 @@ def encode_canonically(value: object) -> str:
 
 
 def hash_value(value: object) -> str:
-    """Hash a value's canonical JSON, 32 hex digits (128 bits)."""
+    """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(encode_canonically(value).encode()).hexdigest()[:32]
 
 
 @lru_cache(4096)
 def hash_record(item: Hashable) -> str:
-    """Hash a frozen record; records that many runs share are hashed once."""
+    """Return the hash of a frozen record; hashes are cached, because many runs share records."""
     return hash_value(make_record(item))
 
 
@@ -62,13 +62,13 @@ class Keyed:
 
 
 def check_record(item: Any) -> None:
-    """Refuse a record from outside in which a value does not fit its field's type.
+    """Raise an error if a value of a record from a file does not fit the type of its field.
 
-    Fields `name`, `dataset` and `model` are plain names, `source` fields are files, other texts are one printable line;
-    numbers are finite and fit a database.
+    Fields `name`, `dataset` and `model` hold plain names, `source` holds the content of a file, and every other string
+    is one printable line; numbers are finite and fit a database.
 
     Raises:
-        ValueError: With the field, the value seen and the value expected.
+        ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
     for name, kind in _kinds(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
         _check(name, getattr(item, name), kind)
@@ -86,7 +86,7 @@ def _check(name: str, value: Any, kind: Any) -> None:
         _check(name, value, next((part for part in parts if type(value) is part), parts[0]))
     elif get_origin(kind) in (tuple, dict, frozenset):
         if not isinstance(value, get_origin(kind)) or len(value) > _ITEMS:
-            raise _wrong(name, value, f"a {get_origin(kind).__name__} of {_ITEMS} at most")
+            raise _wrong(name, value, f"a {get_origin(kind).__name__} of at most {_ITEMS} items")
         for part in value.items() if isinstance(value, dict) else value:
             for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
                 _check(name, one, its)
@@ -97,24 +97,24 @@ def _check(name: str, value: Any, kind: Any) -> None:
 
 
 def _describe_expected(name: str, value: Any, kind: Any) -> str:
-    """Describe the values that a field can have; empty if the value is one of them."""
+    """Describe the values that a field can have; empty if `value` is one of them."""
     if kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"
     elif kind is float:
         fits, expected = type(value) in (int, float) and math.isfinite(value), "a number"
     elif kind is datetime:
         fits = isinstance(value, datetime) and value.tzinfo is not None and value.year in _YEARS
-        expected = f"a time with its zone, from {_YEARS[0]} to {_YEARS[-1]}"
+        expected = f"a time with a time zone, in the years {_YEARS[0]} to {_YEARS[-1]}"
     elif kind is not str:
         fits, expected = isinstance(value, kind), f"a {kind.__name__}"
     elif name == "source":
-        fits, expected = isinstance(value, str) and len(value) <= _CODE, f"a file of {_CODE:,} letters at most"
+        fits, expected = isinstance(value, str) and len(value) <= _CODE, f"a file of at most {_CODE:,} characters"
     elif name in _NAMES:
         fits = isinstance(value, str) and bool(_NAME.fullmatch(value)) and ".." not in value
-        expected = "a name of 100 letters, digits, blanks and . _ : @ - at most, no two dots in a row"
+        expected = "a name of at most 100 letters, digits, blanks and . _ : @ -, without two dots in a row"
     else:
         fits = isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
-        expected = f"a line of {_LONGEST} printable letters at most"
+        expected = f"one line of at most {_LONGEST} printable characters"
     return "" if fits else expected
 
 

@@ -15,7 +15,7 @@ IN_A_ROW = 3  # a worker leaves after this many failed jobs in a row
 
 
 class Job(NamedTuple):
-    """A module's function with its arguments; all must pickle."""
+    """A function of a module with its arguments; function and arguments must be picklable."""
 
     name: str
     call: Callable[..., Any]
@@ -32,11 +32,11 @@ class JobOutcome(NamedTuple):
 
 
 class Engine(Protocol):
-    """Workers that do jobs, all on one kind of device."""
+    """Workers that run jobs, all on GPUs or all on CPU cores."""
 
     @property
     def gpus(self) -> int:
-        """Return the number of their GPUs; 0 on cores."""
+        """Return the number of GPUs that the workers use; 0 on CPU cores."""
 
     @property
     def idle(self) -> int:
@@ -46,14 +46,14 @@ class Engine(Protocol):
         """Give a job to an idle worker."""
 
     def stop(self, name: str) -> None:
-        """Stop the job of this name, if in progress; its outcome is that of a lost worker."""
+        """Stop the job of this name if it is running; its outcome is then the error of a lost worker."""
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return finished jobs, waiting at most `timeout` seconds for the first."""
 
 
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
-    """Run a job; return its value or error and the wall seconds; log start and end."""
+    """Run a job, log its start and end, and return its value or error and the wall seconds."""
     start = time.monotonic()
     with add_log_fields(job=job.name):
         _log.info("begun")
@@ -68,7 +68,7 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
 
 
 def _make_sendable(error: Exception) -> Exception:
-    """Convert an error to its base class and one line, which always pickle."""
+    """Convert an error to an error class of roarbench with its message, which can always be pickled."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):
             return kind(str(error), error.hint)
@@ -77,6 +77,6 @@ def _make_sendable(error: Exception) -> Exception:
 
 
 def make_all_left_error(last: str) -> MachineError:
-    """Make the error of an engine whose workers have all left, the last for this reason."""
-    seen = f"every worker failed {IN_A_ROW} jobs in a row, the last one: {last}"
-    return MachineError(f"{seen}; look at this machine, then write the same command again")
+    """Make the error for an engine whose workers all failed too many jobs in a row; `last` is the last failure."""
+    seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last}"
+    return MachineError(f"{seen}; check this machine, then run the same command again")

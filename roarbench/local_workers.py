@@ -1,8 +1,8 @@
-"""Run jobs in processes of this machine, one thread each: one process per core, or one or more per GPU.
+"""Run jobs in single-threaded processes of this machine: one process per core, or one or more per GPU.
 
-A worker that dies loses only its job; it is replaced, as is one that stands still. A job that a worker failed goes to
-one on another GPU, or to any other without GPUs; a worker that failed three jobs in a row is not replaced. Workers end
-when the parent is gone, so a killed command leaves no process.
+If a worker dies or hangs, only its job is lost, and the worker is replaced. If a job that failed on a worker is
+submitted again, it goes to a worker on another GPU, or without GPUs to another worker. A worker that failed three jobs
+in a row is not replaced. Workers end when the parent process is gone, so a killed command leaves no process.
 """
 
 import ctypes
@@ -50,8 +50,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     Args:
         workers: Number of processes.
-        gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. All are visible if empty.
-        logs: Folder for the workers' logs; none are written if None.
+        gpus: GPU ids in the notation of CUDA_VISIBLE_DEVICES; each worker sees one of them, in turn. If empty, each
+            worker sees all GPUs.
+        logs: Folder for the workers' logs; if None, no logs are written.
     """
 
     def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
@@ -86,7 +87,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs; 0 on cores."""
+        """Return the number of GPUs; 0 on CPU cores."""
         return len({gpu for gpu in self._shown if gpu is not None})
 
     @property
@@ -95,12 +96,12 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return max(0, len(self._idle) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
-        """Give a job to an idle worker, one that failed it before only if all others did, too."""
+        """Give a job to an idle worker; one that has already failed it gets it only if all workers have failed it."""
         self._waiting.append(job)
         self._hand_out()
 
     def stop(self, name: str) -> None:
-        """Stop a job in progress; its outcome is that of a lost worker."""
+        """Stop a running job; its outcome is then the error of a lost worker."""
         for worker, job in self._busy.values():
             if job.name == name:
                 self._kill(worker, _STOPPED)
@@ -109,7 +110,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Return finished jobs, waiting at most `timeout` seconds for the first.
 
         Raises:
-            MachineError: No worker is left: each failed three jobs in a row.
+            MachineError: No worker is left, because each failed three jobs in a row.
         """
         if not self._workers():
             raise make_all_left_error(self._last)
@@ -120,7 +121,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return ended
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to idle workers that have not failed them, on other GPUs than the failed ones."""
+        """Give each waiting job to an idle worker whose GPU, or which itself without GPUs, has not failed it yet."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
             anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
@@ -139,7 +140,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._busy[worker.connection] = (worker, job)
 
     def _look_for_signs(self) -> None:
-        """Kill workers without a sign of life for too long, measured in this process's own awake time."""
+        """Kill workers that gave no sign of life for too long, not counting time while this process was suspended."""
         now = time.monotonic()
         awake, self._looked = min(now - self._looked, 10 * _SIGN), now
         for worker, _ in self._busy.values():
@@ -148,7 +149,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             silent = seconds + awake if there == signs else 0.0
             self._silence[worker.number] = (there, silent)
             if silent > (still := STILL if there else STARTING):  # signs of life start after the import of torch
-                self._kill(worker, f"it stood still for {still:.0f} s")
+                self._kill(worker, f"it gave no sign of life for {still:.0f} s")
 
     def _kill(self, worker: _Worker, why: str) -> None:
         self._killed[worker.number] = why
@@ -178,7 +179,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return JobOutcome(job.name, value, error, seconds)
 
     def _place(self, number: int) -> str | int:
-        """Return the unit that fails with a worker: its GPU, or itself."""
+        """Return the unit that a worker's failures are attributed to: its GPU, or the worker itself."""
         return self._shown[number] or number
 
     def _start(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
@@ -200,7 +201,7 @@ def _bury(worker: _Worker) -> None:
 
 @contextmanager
 def _hide_main() -> Iterator[None]:
-    """Start processes without importing the main program, which a script would otherwise run again."""
+    """Start processes that do not import the main program; otherwise they would run a script again."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -211,7 +212,7 @@ def _hide_main() -> Iterator[None]:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C; the parent decides."""
+    """Start processes that ignore Ctrl-C, which only the parent process handles."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
@@ -230,7 +231,7 @@ def _serve(
     signs: "ctypes.c_long",
     logs: Path | None,
 ) -> None:
-    """Do jobs until the parent closes the connection or dies; `counts`: workers on this GPU, and all."""
+    """Run jobs until the parent closes the connection or dies; `counts`: workers on this GPU, and all workers."""
     sharing, workers = counts
     limit_compilers(workers)
     keep_freed_memory()
@@ -252,7 +253,7 @@ def _serve(
 
 
 def _live_with(parent: int, signs: "ctypes.c_long") -> None:
-    """Give signs of life while the parent lives, and end with it."""
+    """Give signs of life while the parent process lives, and end this process when the parent has ended."""
     while os.getppid() == parent:
         signs.value += 1
         time.sleep(_SIGN)
@@ -261,5 +262,5 @@ def _live_with(parent: int, signs: "ctypes.c_long") -> None:
 
 def _death(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"signal {signal.Signals(-code).name}; often too little memory"
+        return f"signal {signal.Signals(-code).name}; often caused by too little memory"
     return f"exit code {code}"

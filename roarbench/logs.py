@@ -13,10 +13,10 @@ _concerns: dict[str, object] = {}  # fields of every log line of this process: t
 
 
 class JsonLines(logging.Formatter):
-    """A formatter of JSON lines."""
+    """Formats log records as JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a line: time in UTC, level, message, fields, and the traceback if any."""
+        """Format a record: time in UTC, level, message, fields, and the traceback if it has one."""
         about = {**_concerns, **getattr(record, "about", {})}
         if record.exc_info:
             about["traceback"] = self.formatException(record.exc_info)
@@ -24,13 +24,13 @@ class JsonLines(logging.Formatter):
 
 
 def format_json_line(level: str, message: str, about: dict[str, object], seconds: float | None = None) -> str:
-    """Return a log line without its end; `seconds` since 1970 give the time, now if None."""
+    """Return a log line without a line break; its time is `seconds` after the start of 1970, or now if None."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
     return json.dumps({"time": moment.isoformat(timespec="milliseconds"), "level": level, "message": message, **about})
 
 
 def log_json_lines_to(handler: logging.Handler) -> None:
-    """Log this process's messages and its libraries' warnings as JSON lines."""
+    """Send this process's log messages and its libraries' warnings to a handler, as JSON lines."""
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
@@ -46,7 +46,7 @@ def write_worker_log(folder: Path) -> None:
 
 @contextmanager
 def add_log_fields(**about: object) -> Iterator[None]:
-    """Add these fields to all lines of the block."""
+    """Add these fields to all log lines written in the block."""
     _concerns.update(about)
     try:
         yield

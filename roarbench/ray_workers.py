@@ -1,8 +1,8 @@
-"""Runs jobs on a Ray cluster, by actors that live as long as the command: each has a GPU, a part of one, or a core.
+"""Run jobs on a Ray cluster, in actors that live as long as the command: each has a GPU, a part of one, or a core.
 
-Ray places the actors and tells when one is gone; this module hands them jobs and asks for new ones. What an actor
-opens stays open in its process, as in a worker of this machine: images, rankings, compiled networks. Nothing is sent
-but the jobs and what they return, so every machine has to see the store's folder under the same path.
+Ray places the actors and reports lost ones; this module gives them jobs and requests new actors. Images, rankings and
+compiled networks stay loaded in an actor's process, as in a local worker. Only jobs and their return values are sent,
+so every machine must see the store's folder under the same path.
 """
 
 import logging
@@ -31,20 +31,22 @@ try:
     import ray
     from ray.exceptions import RayError, RayTaskError
 except ImportError as error:
-    raise CallerError("--engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'") from error
+    raise CallerError("--engine ray needs Ray, which cannot be imported; run pip install 'roarbench[ray]'") from error
 
 _LOOK = 10.0  # seconds between checks of the cluster's size
 _log = logging.getLogger(__name__)
 
 
 def connect_to_ray(address: str, requested: int | None) -> int:
-    """Join a Ray cluster, or start one on this machine that ends with this process; how many workers it has at first.
+    """Join a Ray cluster, or start one on this machine that ends with this process; return the number of workers.
 
-    The address is `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone,
-    which has room for all that are asked for. One for each GPU, or else for each core, if none are.
+    Args:
+        address: `HOST:PORT` of the cluster's head, or `auto` on one of its machines; empty to start a cluster of this
+            machine alone, with room for all requested workers.
+        requested: Number of workers; if None, one per GPU, or one per core if there are no GPUs.
 
     Raises:
-        CallerError: There is no such cluster, it is of another version, or it has neither a GPU nor a core.
+        CallerError: There is no such cluster, it runs another version, or it has neither a GPU nor a core.
     """
     own = {} if address else {"num_cpus": requested, "include_dashboard": False}
     try:
@@ -67,18 +69,18 @@ def _gpus() -> int:
 
 
 def _room() -> int:
-    """Return how many workers have a GPU, or else a core, of their own."""
+    """Return how many workers can have a GPU, or without GPUs a core, of their own."""
     return _gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
 def _is_gone() -> bool:
-    """Return whether the cluster has given up this machine's node, so that no job is heard of."""
+    """Return whether the cluster has declared this machine's node dead, so that no more job outcomes arrive."""
     own = ray.get_runtime_context().get_node_id()
     return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
 
 
 class _Place(NamedTuple):
-    """The environment that an actor takes over from its parent."""
+    """The environment that an actor takes over from the command's process."""
 
     mark: Path  # file in the store that exists as long as the engine
     folder: Path  # working directory, the start of relative paths
@@ -91,7 +93,7 @@ class _JobActor:
     """A process for jobs, started by Ray on any node."""
 
     def prepare(self, place: _Place) -> str:
-        """Prepare the process as a worker; return why it cannot be one, or an empty text."""
+        """Prepare the process as a worker; return the reason if it cannot be one, otherwise an empty string."""
         if not place.mark.exists():
             node, store = ray.util.get_node_ip_address(), place.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
@@ -108,12 +110,12 @@ class _JobActor:
         return ""
 
     def do(self, job: Job) -> tuple[Any, Exception | None, float]:
-        """Run a job as `perform` does."""
+        """Run a job, see `perform_job`."""
         return perform_job(job)
 
 
 class _RayWorker(NamedTuple):
-    """An actor, with failures in a row of it and its predecessors: starts and jobs."""
+    """An actor, with the failed starts and failed jobs in a row of the actor and those that it replaces."""
 
     actor: Any
     starts: int = 0
@@ -121,16 +123,16 @@ class _RayWorker(NamedTuple):
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
-    """Workers on the cluster that this process has joined by `connect`.
+    """Workers on the cluster that this process has joined with `connect_to_ray`.
 
     A context manager: leaving it ends the workers.
 
     Args:
-        workers: Number of workers. With fewer GPUs each has an equal share of one; workers without room start when
-            nodes join.
-        shared: The store's folder; a machine that does not see it gets no job.
-        follow: Start more workers as the cluster grows, one per GPU or core.
-        logs: Folder for the workers' logs; none are written if None.
+        workers: Number of workers. If there are fewer GPUs, each worker has an equal share of one. Workers for which
+            there is no room start when nodes join.
+        shared: The store's folder; a machine that does not see it gets no jobs.
+        follow: Whether to start more workers as the cluster grows, one per GPU or core.
+        logs: Folder for the workers' logs; if None, no logs are written.
     """
 
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
@@ -155,7 +157,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the cluster's current number of GPUs; 0 on cores."""
+        """Return the cluster's current number of GPUs; 0 if the workers use CPU cores."""
         return _gpus() if self._place.sharing else 0
 
     @property
@@ -169,7 +171,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._busy[worker.actor.do.remote(job)] = (worker, job)
 
     def stop(self, name: str) -> None:
-        """Stop a job in progress; its outcome is that of a lost worker."""
+        """Stop a running job; its outcome is then the error of a lost worker."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
                 # a stopped job is not the worker's fault
@@ -181,7 +183,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
         Raises:
             CallerError: No worker can start anywhere.
-            MachineError: No worker is left: each failed three jobs in a row; or Ray has ended here.
+            MachineError: No worker is left, because each failed three jobs in a row, or Ray has ended on this machine.
         """
         self._grow()
         awaited = [*self._starting, *self._busy]
@@ -190,7 +192,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
         if not happened and _is_gone():
-            raise MachineError("Ray's process on this machine died; start Ray anew, then write the same command again")
+            raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
             self._settle(reference)
         return [self._collect(reference) for reference in happened if reference in self._busy]
@@ -208,7 +210,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
     def _settle(self, reference: Any) -> None:
-        """Take a worker that is ready, or start another in its place, up to `IN_A_ROW` times in a row."""
+        """Add a worker that is ready to the idle ones, or start another in its place, up to `IN_A_ROW` times."""
         worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)
@@ -221,7 +223,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         if worker.starts + 1 < IN_A_ROW:
             self._start(worker.starts + 1, worker.failed)
         elif self._starting or self._busy or self._idle:
-            _log.warning("%s; going on with the others", wrong)
+            _log.warning("%s; continuing with the other workers", wrong)
         else:
             raise CallerError(wrong)
 

@@ -1,4 +1,4 @@
-"""End a worker on request: at once, or after a training's checkpoint."""
+"""End a worker on request: immediately, or after a checkpoint of its training."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def forbid_exit() -> Iterator[None]:
 
 @contextmanager
 def keep_sigterm_handler() -> Iterator[None]:
-    """Keep this process's reaction to SIGTERM; a library's would change the exit code."""
+    """Restore this process's SIGTERM handler after the block; a handler of a library would change the exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -47,7 +47,7 @@ def keep_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def defer_stop() -> Iterator[None]:
-    """Continue the block when the process is asked to end; it checks `asked` often and leaves by `SystemExit`."""
+    """Defer a request to end this process: the block checks `asked` often and raises SystemExit itself."""
     _busy.set()
     try:
         yield

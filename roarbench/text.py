@@ -16,18 +16,18 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of formulas: OWAS
 
 
 def format_signed(number: float) -> str:
-    """Format a number with sign and one decimal; `0.0` without a sign where it rounds to 0."""
+    """Format a number with sign and one decimal; `0.0` without a sign if it rounds to 0."""
     text = f"{number:+.1f}"
     return text[1:] if text[1:] == "0.0" else text
 
 
 def format_percent(fraction: float | None) -> str:
-    """Format a fraction in percent with one decimal, without `%`."""
+    """Format a fraction in percent with one decimal, without `%`; a dash for None."""
     return MISSING if fraction is None else f"{100 * fraction:.1f}"
 
 
 def format_decimals(number: float | None, count: int) -> str:
-    """Format a number with this many decimals."""
+    """Format a number with this many decimals; a dash for None."""
     return MISSING if number is None else f"{number:.{count}f}"
 
 
@@ -40,7 +40,7 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
 
 
 def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
-    """Format a rank as an interval such as `2-4`, in brackets where a row joins others."""
+    """Format a place as an interval such as `2-4`, in brackets for a row that was added to the suite."""
     if place is None:
         return MISSING
     position, low, high, _, joining = place
@@ -49,12 +49,12 @@ def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool
 
 
 def make_printable(text: str) -> str:
-    """Replace every control, format and private character by a space, so that none can move or hide a letter."""
+    """Replace control, format and private-use characters by spaces, so that none can move or hide a character."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
 def fold_lines(text: str, width: int) -> str:
-    """Wrap a text to a width; continuation lines are indented by 4."""
+    """Wrap each line to a width; continuation lines are indented by 4."""
 
     def fold(line: str) -> str:
         rest = " " * (len(line) - len(line.lstrip()) + 4)
@@ -88,7 +88,7 @@ def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]
 def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
     """Format records with the same fields as CSV with a header; None is empty.
 
-    A text that a spreadsheet would compute gets a leading apostrophe.
+    A string that a spreadsheet would take for a formula gets a leading apostrophe.
     """
     text = io.StringIO()
     write_csv(text, rows)
@@ -96,7 +96,7 @@ def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
-    """Write records as `format_records_as_csv` returns them, one after the other; the number of records."""
+    """Write records as CSV one by one, see `format_records_as_csv`; return the number of records."""
     rest = iter(rows)
     first = next(rest, None)
     writer = csv.DictWriter(file, list(first or {}), lineterminator="\n")

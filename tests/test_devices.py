@@ -58,7 +58,7 @@ def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
         list_gpu_ids()
     assert str(refused.value) == (
         "the driver lists 1 GPU, but CUDA fails: The NVIDIA driver on your system is too old (found version 11040).; "
-        "see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor"
+        "see `roarbench doctor`, or set CUDA_VISIBLE_DEVICES= to use the CPU"
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
@@ -101,7 +101,7 @@ def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device() == torch.device("cpu")
     monkeypatch.setenv(SHARING, "1")
-    with pytest.raises(MachineError, match="the GPU that this process was given is lost"):
+    with pytest.raises(MachineError, match="the GPU of this process is no longer available"):
         choose_device()
 
 
@@ -139,7 +139,7 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
         assert torch.equal(compile_network(model)(images), model(images))
         monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
     assert tries == []  # each try would take seconds
-    line = "trains without compiling, which is slower (Failed to find C compiler.); see roarbench doctor"
+    line = "training is not compiled and therefore slower (Failed to find C compiler.); see roarbench doctor"
     assert devices.explain_no_compilation() == line
     torch.compiler.reset()
 
@@ -171,7 +171,7 @@ def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, cap
     for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
         said.append(len(compile_network(torch.nn.Linear(3, 2))(images)))
     assert said == [1, 1, 2], "before the compiler is called"
-    assert caplog.messages[0] == "compiles the network for images of (4, 3); this can take minutes"
+    assert caplog.messages[0] == "compiling the network for images of shape (4, 3); this can take minutes"
 
 
 def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):

@@ -75,5 +75,5 @@ def test_a_file_that_changes_is_read_again(tmp_path):
     noted = compute_sha256(path)
     refuse_altered(path, noted, "it", "make it again")
     path.write_text("other")
-    with pytest.raises(StoreError, match="it: .* was altered, .*; make it again"):
+    with pytest.raises(StoreError, match="it: .* was altered: .*; make it again"):
         refuse_altered(path, noted, "it", "make it again")

@@ -136,7 +136,7 @@ def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(
     """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
     killed = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
     assert (killed.value, type(killed.error)) == (None, MachineError)
-    assert str(killed.error) == "its process died (signal SIGKILL; often too little memory)"
+    assert str(killed.error) == "its process died (signal SIGKILL; often caused by too little memory)"
     pid = do(engine, os.getpid).value
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
     assert engine.idle == 1
@@ -169,7 +169,7 @@ def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_slee
     pid = do(engine, os.getpid).value
     engine.submit(Job("job", time.sleep, (PATIENCE,)))
     os.kill(pid, signal.SIGSTOP)
-    assert str(collect(engine, 1)["job"].error) == "its process died (it stood still for 2 s)"
+    assert str(collect(engine, 1)["job"].error) == "its process died (it gave no sign of life for 2 s)"
     assert do(engine, os.getpid).value != pid
 
 

@@ -111,7 +111,7 @@ def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
         assert until_idle(engine, 1) == 1
         engine.submit(Job(name, os._exit, (3,)))
         collect(engine, 1)
-    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last one: its worker was lost"):
+    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: its worker was lost"):
         engine.wait(1.0)
 
 
@@ -154,7 +154,7 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
     engine._start()
     while engine._starting:
         assert engine.wait(1.0) == []
-    assert "going on with the others" in caplog.text
+    assert "continuing with the other workers" in caplog.text
     assert do(engine, add, 1, 1).value == 2
     engine._start(), engine._idle.clear()
     with pytest.raises(CallerError, match="does not see .*/elsewhere; mount that folder there, under the same path"):

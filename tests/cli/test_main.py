@@ -221,7 +221,7 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
 
 
 RUN = "roarbench run --suite planted --store none --max-images 8"
-NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
+NO_STORE = f"no results store at none/results.sqlite; `{RUN}` creates one"
 BAD = [
     (("run", *SMALL, "--protocol", "ROAR"), "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
     (("run", *SMALL, "--protocol", "zzz"), "own-network-lerf, roar, roar-exchanged"),

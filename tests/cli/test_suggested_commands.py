@@ -70,7 +70,7 @@ def test_an_error_says_its_hint_on_the_command_line_alone(calling):
     assert str(empty) == "no results store at mine"
     assert (
         append_proposed_command(empty)
-        == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
+        == "no results store at mine; `roarbench run --suite quick --store mine` creates one"
     )
     assert append_proposed_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
 

@@ -216,7 +216,7 @@ class OneWorker:
 
 @pytest.mark.parametrize(("gpus", "error"), [(4, None), (0, RunError("KeyError: 'a'")), (2, MachineError("is busy"))])
 def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_what_it_lacks(gpus, error):
-    made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("trains without compiling",))
+    made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("training is not compiled",))
     worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
         made = assume_rates(PLANTED, GPU if gpus else CORE)
@@ -242,4 +242,4 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
         found = ask(PLANTED, None)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines
-    assert "the GPU that this process was given is lost" in line
+    assert "the GPU of this process is no longer available" in line

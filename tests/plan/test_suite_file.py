@@ -268,7 +268,11 @@ WRONG = (
     ("references = 1", "references = 3", "references is 3 and seeds is 1: each seed is ranked by one reference; "),
     ('["roar"]', '["own-network"]', "references is 1, and own-network holds networks against each other; 3 at "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
-    ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected a line of 1000 printable letters"),
+    (
+        "seeds = 1",
+        'seeds = 1\nabout = "\\u001b[2J"',
+        "about is '\\x1b[2J', expected one line of at most 1000 printable characters",
+    ),
     (SHARE, "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),
     (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write train and test, or test_share alone"),
     (SHARE, 'train = "."', ", [data]: has train and no test; "),

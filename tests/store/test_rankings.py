@@ -236,7 +236,7 @@ def change_places(path):
     ("name", "damage", "said"),
     [
         ("train.arrow", lambda path: os.truncate(path, path.stat().st_size - 1), r"bytes, expected \d+; delete .* and"),
-        ("train.arrow", lambda path: flip(path, PLANES[Split.TRAIN].tobytes()), "train.arrow was altered, .*; delete "),
+        ("train.arrow", lambda path: flip(path, PLANES[Split.TRAIN].tobytes()), "train.arrow was altered: .*; delete "),
         ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
         ("manifest.json", change_places, "test.arrow is not the file of its manifest"),
