@@ -26,16 +26,16 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
     if len(weights - {""}) > 1:
         reason = f"made from {len(weights - {''})} different references"
     elif "" in weights - {usual}:
-        reason = "results without the checksum of the weights that they explain, which the other rows have"
+        reason = "results lack the checksum of the explained weights, which the other rows have"
     elif weights - {usual} and not usual:
-        reason = "results with a checksum of the weights that they explain, which most rows do not have"
+        reason = "results have a checksum of the explained weights, which most rows lack"
     elif weights - {usual}:
-        reason = "made from another reference than the other rows"
+        reason = "made from a different reference than the other rows"
     elif len(rankings) > 1:
         reason = f"made from {len(rankings)} different rankings"
     else:
         return ""
-    return f"{reason}; do it again in a fresh --store"
+    return f"{reason}; compute it again in a fresh --store"
 
 
 def find_usual_weights(
@@ -88,8 +88,8 @@ def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
     if not is_at_chance(int(correct), total, classes):
         return ""
-    seen = f"{correct / total:.1%} of {total:,} untouched test images are answered correctly"
-    return f"At chance: {seen}, a guess is right on {1 / classes:.1%}. These numbers test the installation only."
+    seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"
+    return f"At chance: {seen}, guessing gives {1 / classes:.1%}. These numbers test the installation only."
 
 
 def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -> str:

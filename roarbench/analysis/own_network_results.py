@@ -67,8 +67,8 @@ def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Un
     shared = _find_shared_images(results, protocol, unit)
     if shared is None or shared.any():
         return ""
-    seen = f"The {results.suite.references} networks put none of the {len(shared)} test images into one class"
-    return f"{seen}, so own-network gain has no images; explain networks of the same classes, or use more images."
+    seen = f"The {results.suite.references} networks agree on the class of none of the {len(shared)} test images"
+    return f"{seen}, so own-network gain has no images; use networks with the same classes, or more images."
 
 
 def load_own_and_other_answers(

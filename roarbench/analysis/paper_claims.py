@@ -200,7 +200,7 @@ def _retraining_matters(tables: Tables) -> Iterable[Check]:
             yield Check(where, not against, against or tuple(agrees))
 
 
-_WHICH_SOBEL = "the paper's is sobel-released; ours is held against sobel, the magnitude, too"
+_WHICH_SOBEL = "the paper's is sobel-released; ours is also compared with sobel, the magnitude"
 _TITLES = {"grad": "The gradient", "ig": "Integrated gradients", "gb": "Guided backprop"}
 CLAIMS = (
     Claim(

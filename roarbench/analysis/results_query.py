@@ -73,7 +73,7 @@ def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
 
 def _no_suite_file(path: Path) -> CallerError:
     if path.exists():
-        return CallerError(f"'{path}' is no suite; a file that describes one ends in .toml (`roarbench new-suite`)")
+        return CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)")
     return make_missing_file_error(
         path, ".toml", "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
     )
@@ -142,8 +142,8 @@ def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], resul
     gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
     found = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not found:
-        made = Hint("; `{}` makes it", "run", ("--suite", suite.called, "--data", query.data))
-        raise CallerError(f"this store has nothing of the images in {query.data}", made)
+        made = Hint("; `{}` computes them", "run", ("--suite", suite.called, "--data", query.data))
+        raise CallerError(f"this store has no results for the images in {query.data}", made)
     return found[-1]
 
 
@@ -247,4 +247,4 @@ def find_key(store: ResultsStore, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(f"no run here has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs"))
+    raise CallerError(f"no run in this store has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs"))

@@ -50,8 +50,8 @@ class Mark(NamedTuple):
         """Describe the mark in words; empty for grade none and without an interval."""
         if self.grade in (None, Grade.NONE):
             return ""
-        whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
-        return f"{MARKS[self.kind]} has {format_interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
+        whole = "of the row's accuracy above chance" if self.kind == MASKS else "of the row's gain"
+        return f"{MARKS[self.kind]} reaches {format_interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
     share = suite_results.ties.get(name, 0.0)
     if share <= TIED or find_estimator(name).control:
         return ""
-    return f"{share:.0%} of the features of its maps have one value, and chance orders them"
+    return f"{share:.0%} of the features in its maps have the same value, so their order is random"
 
 
 def find_rows_not_above_masks(evidence: Evidence) -> dict[str, tuple[float, ...]]:
@@ -117,7 +117,7 @@ def describe_rows_not_above_masks(floors: Mapping[str, tuple[float, ...]]) -> st
     if not floors:
         return ""
     rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
-    return f"At the floor: {rows}: its images tell no more than its mask."
+    return f"At the floor, no better than their masks alone: {rows}."
 
 
 def describe_row_warnings(evidence: Evidence, name: str) -> Flag:

@@ -144,7 +144,7 @@ class Versions:
 
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
-        small = (f"small version: {version.limit} images a split",) if version.limit else ()
+        small = (f"small version: {version.limit} images per split",) if version.limit else ()
         return "; ".join((*small, *self.names(version))) or "the whole"
 
     def _images(self, data: str) -> str:
@@ -238,7 +238,7 @@ def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dic
     for name in own.keys() - {CLEAN}:
         against.get(find_estimator(name).parent, []).append(name)
     return own | {
-        name: f"held against {', '.join(dict.fromkeys(others))}, {own[others[0]]}"
+        name: f"compared with {', '.join(dict.fromkeys(others))}, {own[others[0]]}"
         for name, others in against.items()
         if others
     }

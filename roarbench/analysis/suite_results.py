@@ -87,7 +87,7 @@ class SuiteResults:
 
         Deviations are a reduced data set, other images, other explained networks, and networks at chance.
         """
-        small = (f"small version: {self.limit} images a split",) if self.limit else ()
+        small = (f"small version: {self.limit} images per split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 

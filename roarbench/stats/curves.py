@@ -50,7 +50,7 @@ class Correctness:
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
         if any(low >= high for low, high in zip(steps, steps[1:], strict=False)) or steps[-1] > 1:
-            advice = "the untouched images are not among them"
+            advice = "leave out 0, the untouched images"
             raise ValueError(f"levels must ascend in (0, 1], got {self.levels}; {advice}")
         # reads each cell once, because a cell may be unpacked for its shape
         shape_of = {point: bits.shape for point, bits in self.correct.items()}

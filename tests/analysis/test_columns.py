@@ -175,7 +175,7 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
     stored = add_prediction_stability(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     evidence = Evidence.of(stored)
-    doubt = "75% of the features of its maps have one value, and chance orders them"
+    doubt = "75% of the features in its maps have the same value, so their order is random"
     assert describe_warnings(evidence)["var-grad"].reason.startswith(doubt)
     assert not any(
         "one value" in flag.reason for name, flag in describe_warnings(evidence).items() if name != "var-grad"

@@ -133,12 +133,12 @@ def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(st
     store.add_all(rows("5ma11", limit=40))
     assert (
         list_other_results(collect_results(SMALL, store), "table")
-        == ONLY + "--max-images 40 (small version: 40 images a split)"
+        == ONLY + "--max-images 40 (small version: 40 images per split)"
     )
     store.add_all(rows(points=POINTS[-2:]))
     whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
     assert (len(whole.results), whole.title, list_other_results(whole, "table")) == (2, "made-up v1", "")
-    assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images a split)")
+    assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images per split)")
     assert collect_results(SMALL, store, limit=50).results == {}
     asked = collect_results(SMALL, store, data="0ther")
     assert (asked.data, asked.results) == ("0ther", {})

@@ -108,9 +108,9 @@ def among(point, asked):
 
 
 TWO_REFERENCES, TWO_RANKINGS = "made from 2 different references", "made from 2 different rankings"
-ANOTHER = "made from another reference than the other rows"
-UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
-SAID = "results with a checksum of the weights that they explain, which most rows do not have"
+ANOTHER = "made from a different reference than the other rows"
+UNSAID = "results lack the checksum of the explained weights, which the other rows have"
+SAID = "results have a checksum of the explained weights, which most rows lack"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     assert whole.inconsistent(protocol, Unit.SCALAR) == marked(whole).inconsistent(protocol, Unit.SCALAR) == {}
     found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
     reasons = {name: why for name, why in found.inconsistent(protocol, Unit.SCALAR).items() if name in MAIN}
-    assert reasons == dict.fromkeys(mixed, f"{reason}; do it again in a fresh --store")
+    assert reasons == dict.fromkeys(mixed, f"{reason}; compute it again in a fresh --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
     board = found.board(protocol, Unit.SCALAR, MAIN)

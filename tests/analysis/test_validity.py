@@ -154,7 +154,7 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_m
     made = judged(accuracy=leaky(alone))
     floors, mark = find_rows_not_above_masks(made), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
-    for words in ("ts mask alone has", "of its images' accuracy above chance"):
+    for words in ("ts mask alone reaches", "of the row's accuracy above chance"):
         assert (words in describe_row_warnings(made, "var-grad").reason) is (grade is not Grade.NONE)
     assert floors == ({"var-grad": floor} if floor else {})
 
@@ -165,7 +165,7 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
     flag = describe_row_warnings(judged(SHARED, both), "var-grad")
-    assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
+    assert flag.reason.startswith("Its mask alone reaches") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 

@@ -27,7 +27,7 @@ from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands
-TITLE = "planted v1 (small version: 8 images a split)"
+TITLE = "planted v1 (small version: 8 images per split)"
 
 
 def contents(folder):
@@ -278,7 +278,7 @@ def unchanged(made):
         ("paper.tml", "there is no file 'paper.tml'; did you mean 'paper.toml'?"),
         ("poper.toml", "there is no file 'poper.toml'; did you mean 'paper.toml'?"),
         ("note.toml", "there is no file 'note.toml'; `roarbench new-suite FOLDER` writes one"),
-        ("note.txt", "'note.txt' is no suite; a file that describes one ends in .toml (`roarbench new-suite`)"),
+        ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)"),
     ],
 )
 def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, monkeypatch, name, message):

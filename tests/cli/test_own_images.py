@@ -43,7 +43,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
     at = ("--store", photos / "store")
     (manifest,) = photos.glob("store/data/*/manifest.json")
     shown = json.loads(manifest.read_text())["fingerprint"][:8]
-    small = "(small version: 10 images a split"
+    small = "(small version: 10 images per split"
     for words in (("table",), ("diagnose",), ("claims",), ("plot", "-o", "x.svg")):
         other = " ".join(
             [f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}", *words[1:]]
@@ -56,7 +56,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
     assert {row["gain"] for row in record(call, "table", *QUICK, *at)["rows"]} == {None}
     folder = write_photos(tmp_path / "more")
     run = f"roarbench run --suite quick --data {folder} --store {at[1]} --max-images 10"
-    for name, said in ((folder, f"`{run}` makes it"), ("/nowhere", "--data /nowhere is missing")):
+    for name, said in ((folder, f"`{run}` computes them"), ("/nowhere", "--data /nowhere is missing")):
         answer = call("table", *QUICK, *at, "--data", name)
         assert (answer.code, answer.out, said in answer.err) == (2, "", True)
 

@@ -74,7 +74,7 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     digits = [key[0] for key in keys]
     twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys begin with 16 digits at most
     for digits, said in (
-        ("zz", "no run here has a key that begins with 'zz'; `roarbench list-runs --suite"),
+        ("zz", "no run in this store has a key that begins with 'zz'; `roarbench list-runs --suite"),
         (twice, f"runs have a key that begins with '{twice}'"),
     ):
         answer = call("run-info", digits, "--store", made)

@@ -86,7 +86,7 @@ def full_chart():
 
 def long_chart():
     """One panel under a title that says all it can have to say."""
-    title = "planted v1 (small version: 40 images a split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
+    title = "planted v1 (small version: 40 images per split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
     names = {"truth": 0.1, "random": 0.4, "truth-inverted": 0.7}
     curves = (curve(name, name.removesuffix("-inverted"), control=True, end=end) for name, end in names.items())
     return chart_of(*curves, title=f"{title} (tests the installation only): ROAR")

@@ -120,8 +120,8 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
         return {row["estimator"]: row["curve"] for row in rows if row["estimator"] != "grad"}
 
     before = curves()
-    unsaid = "results without the checksum of the weights that they explain, which the other rows have"
-    told = f"No place for grad (roar scalar): {unsaid}; do it again in a fresh --store."
+    unsaid = "results lack the checksum of the explained weights, which the other rows have"
+    told = f"No place for grad (roar scalar): {unsaid}; compute it again in a fresh --store."
     for new, known in ((2, 6), (0, 8)):
         answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")
         read, other, _, last = answer.err.splitlines()

@@ -285,7 +285,7 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
         return write_remarks(replace(with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
-    assert "At the floor: var-grad (t = 0.9)" in write_remarks(TABLE)
+    assert "At the floor, no better than their masks alone: var-grad (t = 0.9)" in write_remarks(TABLE)
     assert "no intervals, no verdicts" in said(covers=IntervalScope.NOTHING)
     assert said(covers=IntervalScope.NOTHING, images=0) == "Nothing has been run yet."
     assert "intervals over images (2000" in said(covers=IntervalScope.IMAGES, detectable=None)
