@@ -247,4 +247,6 @@ def find_key(store: ResultsStore, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(f"no run in this store has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs"))
+    raise CallerError(
+        f"no run in this store has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs")
+    )

@@ -1,1 +1,1 @@
-"""Compute on arrays: rank features, remove them, augment, train; build networks. No store is known here."""
+"""Computations on arrays: rank and remove features, augment, train, and build networks. No access to a store."""

@@ -1,6 +1,7 @@
-"""Augment degraded training images, each image by its own draw.
+"""Augment degraded training images, each image with random numbers of its own.
 
-All draws come from a generator on the CPU, whatever device holds the images, so a seed means the same everywhere.
+All random numbers come from a generator on the CPU, whatever device holds the images, so a seed gives the same numbers
+on every machine.
 """
 
 import math
@@ -23,9 +24,9 @@ Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return augmented images, float32 (n, c, h, w), on the device of the input; normalisation comes after.
+    """Return augmented images, float32 (n, c, h, w), on the device of the input, before normalisation.
 
-    The generator, on the CPU, makes every random draw.
+    All random numbers come from the generator, which is on the CPU.
     """
     drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
@@ -44,7 +45,7 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
 
 
 def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
-    """Make the random draws of `augment` for images of this shape, (n, c, h, w), on the CPU."""
+    """Draw the random numbers that `augment` uses for images of this shape, (n, c, h, w), on the CPU."""
     n, _, height, width = shape
     match kind:
         case Augmentation.NONE:
@@ -64,7 +65,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
-    """Average square images (n, c, h, h) down to (n, c, side, side); a partly covered pixel counts whole."""
+    """Average square images (n, c, h, h) down to (n, c, side, side); partly covered pixels have full weight."""
     if side == images.shape[3]:
         return images
     step = math.gcd(side, images.shape[3])
@@ -75,9 +76,9 @@ def shrink_images(images: Tensor, side: int) -> Tensor:
 
 
 def _means_of_four(images: Tensor, groups: int) -> Tensor:
-    """Shrink images (n, c, h, h) by `groups` pixels a side; bit for bit the result of torch's `interpolate`.
+    """Shrink images (n, c, h, h) by `groups` pixels per side; the result equals torch's `interpolate` bit for bit.
 
-    Adding whole arrays takes 1 / 2.6 of the time of `interpolate`, which adds pixel by pixel.
+    Adding whole arrays is 2.6 times as fast as `interpolate`, which adds pixel by pixel.
     """
     n, channels, full, _ = images.shape
     kept = full // groups - 1  # a group has `kept` + 1 rows or columns and gives `kept`
@@ -114,12 +115,12 @@ def find_largest_shift(height: int) -> int:
 
 
 def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
-    """Shift each image (n, c, h, w) by its own whole number of pixels; the mirrored edge fills the gap.
+    """Shift each image (n, c, h, w) by its own whole number of pixels; gaps are filled by reflection at the edge.
 
     Args:
         images: (n, c, h, w).
         moves: Pixels down and to the right, int64 (2, n, 1), smaller than the height and the width.
-        mirrored: bool (n,), the images to mirror left to right in the same pass; equals a `flip` afterwards.
+        mirrored: bool (n,), images to mirror left to right in the same pass; equal to `flip_images` afterwards.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves
@@ -138,16 +139,16 @@ def draw_shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
 
 
 def _mirror(places: Tensor, size: int) -> Tensor:
-    """Reflect positions beyond either end of a side about the outermost pixel."""
+    """Reflect positions beyond either end of a side at the outermost pixel."""
     inside = places.abs()
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
 def crop_images(images: Tensor, parts: Tensor) -> Tensor:
-    """Stretch the drawn part of each image (n, c, h, w) to the full size with bicubic interpolation.
+    """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    `draw_crops` draws the parts; they may start between pixels. Values may leave the pixel range slightly and are not
-    clipped, as in the authors' code.
+    The parts come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range and are
+    not clipped, as in the authors' code.
     """
     grid = affine_grid(parts, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
@@ -156,9 +157,9 @@ def crop_images(images: Tensor, parts: Tensor) -> Tensor:
 def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     """Draw parts of n images as affine maps, float32 (n, 2, 3); `shape` is width / height.
 
-    The diagonal of a map is the part's size, (0, 1]; its last column is the centre, in [-1, 1], x before y. The area is
-    uniform, the aspect ratio log-uniform, the position uniform. A part that does not fit is narrowed or lowered
-    (torchvision would draw again).
+    The diagonal of a map holds the size of the part, in (0, 1]; its last column holds the centre, in [-1, 1], x before
+    y. The area and the position are uniform, and the aspect ratio is log-uniform. A part that is wider or higher than
+    the image is cut to the image's width or height (torchvision would draw again).
     """
     area, aspect, *place = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
@@ -170,14 +171,17 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
 
 
 def draw_other_corners(n: int, generator: torch.Generator) -> Tensor:
-    """Draw a class per corner of n images, int64 (n, 4); the corner of the generator's seed gets -1."""
+    """Draw a class for each corner of n images, int64 (n, 4); -1 for the corner that the network is to use.
+
+    The generator's seed determines that corner.
+    """
     drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
     drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
     return drawn
 
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
-    """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner as it is."""
+    """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner unchanged."""
     size = images.shape[3]
     stamped, patterns = (
         images.clone(),

@@ -1,8 +1,8 @@
-"""Rankings stored as the few bits that the levels need.
+"""Rankings stored with only as many bits as their levels need.
 
-Five levels split an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode` writes the bin
+Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode` writes the bin
 numbers as bit-planes; `find_removed_bits` reads from them which features are removed at a level. The bin codes form a
-search tree: the middle level reads one plane, its neighbours two, the others three.
+search tree: the middle level needs one plane, its neighbours need two, and the others three.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from roarbench.errors import CallerError
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape, unit and levels of a ranking that is stored as bit-planes."""
+    """Image shape, unit and levels of a ranking that is stored as bit-planes."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     unit: Unit
@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Return the bytes of one plane; unused last bits are zero."""
+        """Return the number of bytes per plane; unused last bits are 0."""
         return -(-self.features // 8)
 
 
@@ -62,11 +62,12 @@ Keys = NDArray[np.int32] | NDArray[np.int64]
 def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     """Encode the bin of every feature as bit-planes.
 
-    A full sort beats a partition about several boundaries threefold, because NumPy vectorises sorting.
+    The keys are sorted completely, which is three times as fast as a partition at several boundaries, because NumPy
+    vectorises sorting.
 
     Args:
         keys: int64 (n, d), unique within a row; the largest key belongs to the most important feature.
-        layout: The levels that can be read afterwards.
+        layout: The levels that can be read from the planes.
 
     Returns:
         uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
@@ -75,9 +76,9 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 
 
 def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Encode keys whose sorted copy is known, as `encode` does.
+    """Encode keys as `encode` does, given a sorted copy of them.
 
-    Equal keys must not lie on both sides of a boundary; `find_cut_ties` finds the rows where they do.
+    Equal keys must not lie on both sides of a boundary; `find_cut_ties` finds the rows in which they do.
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
     for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
@@ -88,18 +89,18 @@ def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8
 
 
 def find_cut_ties(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
-    """Find the rows, sorted ascending, in which equal keys lie on both sides of a boundary."""
+    """Find the rows in which equal keys lie on both sides of a boundary, bool (n,); rows are sorted ascending."""
     lasts = np.array(_lasts(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
 
 
 def _lasts(layout: Layout) -> list[int]:
-    """Return the position in ascending order of the last feature before each boundary."""
+    """Return for each boundary the position, in ascending order, of the last feature before it."""
     return [layout.features - boundary for boundary in layout.boundaries]
 
 
 def find_flips(layout: Layout) -> list[list[int]]:
-    """Return the planes that flip at each boundary, highest first."""
+    """Return the planes whose bits change at each boundary, highest first."""
     return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 
 
@@ -110,8 +111,8 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     that the level needs are read.
 
     Args:
-        planes: uint8 (n, planes, width) of `encode`.
-        t: Removal fraction, one of the layout's levels, 0 or 1.
+        planes: uint8 (n, planes, width), from `encode`.
+        t: Removal fraction: one of the layout's levels, 0 or 1.
         order: MoRF or LeRF.
         layout: The layout that the planes were encoded with.
 
@@ -119,7 +120,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
         uint8 (n, width): most significant bit first, 1 where removed; unused bits are 0.
 
     Raises:
-        CallerError: The planes do not hold this level.
+        CallerError: The layout does not have this level.
     """
     reading, d = _find_reading(t, order, layout), layout.features
     if reading is None:
@@ -150,10 +151,10 @@ def _mark_existing(d: int) -> NDArray[np.uint8]:
 
 
 class _Reading(NamedTuple):
-    """Planes that separate the features beyond a boundary: the lowest plane, and the planes above with their operators.
+    """Planes that separate features at a boundary: the lowest plane, and the planes above it with their operators.
 
-    A code reaches the boundary's code if it has the lowest set bit and all higher set bits of that code, or a higher
-    bit that the code lacks. Planes below the lowest set bit decide nothing.
+    A code is at or beyond the boundary if it has the lowest set bit and all higher set bits of the boundary's code, or
+    a higher bit that the boundary's code lacks. Planes below the lowest set bit are not needed.
     """
 
     lowest: int
@@ -162,7 +163,7 @@ class _Reading(NamedTuple):
 
 @cache
 def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
-    """Find how a level is read from the planes; None where it removes all features or none."""
+    """Find how to read a level from the planes; None if the level removes all features or none."""
     count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
@@ -176,7 +177,7 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
 
 
 def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
-    """Assign ascending codes to `count` boundaries; boundaries near the middle get codes with few low bits."""
+    """Assign ascending codes to `count` boundaries; boundaries near the middle need the fewest planes."""
     if count == 0:
         return ()
     middle = (count - 1 + upper) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking

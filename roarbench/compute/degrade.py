@@ -1,8 +1,8 @@
-"""Images with features removed and filled, made while they are read.
+"""Images with features removed and filled, computed when they are read.
 
-Each class here is a set of images in the form that training and scoring take: its length, and `batch`.
+Each class in this module is a set of images as training and scoring expect it: with a length, and a method `batch`.
 
-All fills but the mean are rounded to whole numbers in [0, 255], so that images with them are kept as images are.
+All fills except the mean are rounded to whole numbers in [0, 255], so that filled images can be stored as uint8.
 """
 
 from collections.abc import Callable
@@ -41,10 +41,10 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
 
 
 def unpack_bits(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, into an array over the image.
+    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, to an array over the image.
 
-    d is the number of features in the unit's grid, `shape` is (c, h, w). The array is bool, (n, c, h, w) for scalars,
-    (n, 1, h, w) for pixels; True where removed.
+    d is the number of features in the unit's grid, and `shape` is (c, h, w). The array is bool, (n, c, h, w) for
+    scalars and (n, 1, h, w) for pixels; True where a feature is removed.
     """
     grid = unit.grid(shape)
     return _unpack(packed, prod(grid)).view(torch.bool).view(len(packed), *grid)
@@ -58,7 +58,7 @@ def _unpack(packed: Tensor, d: int) -> Tensor:
 
 
 def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
-    """Unpack with torch operations alone, as `_unpack` does."""
+    """Unpack as `_unpack` does, with torch operations alone."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
 
@@ -91,7 +91,7 @@ class DegradedImages:
 
 @dataclass(frozen=True)
 class RemovedMaps:
-    """Removal masks as images: a network that classifies them shows how much of the class the masks reveal."""
+    """Removal masks as images: the accuracy of a network on them shows how much of the class the masks reveal."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     removed: Tensor  # uint8 (n, ceil(d / 8)), packed
@@ -108,9 +108,9 @@ class RemovedMaps:
 
 @dataclass(frozen=True)
 class RedrawnImages:
-    """Images with random features removed, drawn anew at every reading, as in the code of Hooker et al. 2019.
+    """Images from which random features are removed, redrawn at every reading, as in the code of Hooker et al. 2019.
 
-    A network then sees every pixel over the epochs, which helps Random; control `random-redrawn` measures how much.
+    A network then sees every pixel in some epoch, which helps Random; the control `random-redrawn` measures how much.
     """
 
     pixels: Tensor  # uint8 (n, c, h, w)
@@ -132,24 +132,24 @@ class RedrawnImages:
 
 
 def take_rows(data: Tensor, index: Tensor) -> Tensor:
-    """Return rows by index, on the data's device, 20 times as fast as `data[index]` for uint8."""
+    """Return rows by index, on the data's device; for uint8 this is 20 times as fast as `data[index]`."""
     return data.index_select(0, send_to_device(index, data.device))
 
 
 def replace_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace removed features by any fill, as float32 (n, c, h, w); `fill_features` describes the arguments."""
+    """Replace removed features with any fill, as float32 (n, c, h, w); arguments as in `fill_features`."""
     return degrade(images, removed, mean) if fill == "mean" else fill_features(images, removed, fill, mean, ids).float()
 
 
 def fill_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace removed features by a fill other than the training mean.
+    """Replace removed features with a fill other than the training mean.
 
     Args:
         images: uint8 (n, c, h, w), not changed.
         removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is removed.
         fill: One of `FILLS` except `mean`: `zero`, black; `blur`, the Gaussian blur of the image; `noise`, uniform
-            integers in 0 … 255; `linear`, ROAD's noisy linear interpolation; `neighbours`, the mean of adjacent kept
-            values and of values that were filled before, from the outside in.
+            integers in 0 … 255; `linear`, ROAD's noisy linear interpolation; `neighbours`, the mean of adjacent values
+            that are kept or were filled before, from the edge of the removed region inwards.
         mean: float32 (c,), the training mean, used for channels without kept features.
         ids: int64 (n,), the images' numbers, which seed the noise.
 
@@ -180,9 +180,9 @@ def _linear(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
 def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
     """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
-    Direct neighbours weigh 1/6, diagonal ones 1/12. Removed neighbours are unknowns too, so this is a linear system; it
-    is symmetric and positive definite where a channel keeps any value, and conjugate gradients solve it for all images
-    at once.
+    Direct neighbours have weight 1/6, diagonal ones 1/12. Removed neighbours are unknown too, so the values solve a
+    linear system. It is symmetric, and positive definite if a channel has a kept value; conjugate gradients solve it
+    for all images at once.
 
     Args:
         images: float32 (n, c, h, w).
@@ -190,7 +190,7 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
         mean: (c, h, w), used for channels without kept values.
 
     Returns:
-        float32 (n, c, h, w); only its removed positions are meaningful.
+        float32 (n, c, h, w); only the removed positions are meaningful.
     """
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~gone, gone))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
@@ -210,7 +210,7 @@ def _solve(
 ) -> Tensor:
     """Solve (weights - around) x = given for the unknown positions by conjugate gradients, starting from `found`.
 
-    Each image stops on its own, so its solution does not depend on the other images of the batch.
+    The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
     """
     solved, going = torch.empty_like(found), torch.arange(len(found), device=found.device)
     left = (given - weights * found + around(found)) * unknown
@@ -234,7 +234,7 @@ def _solve(
 
 
 def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
-    """Guess removed values, (n, 1, h, w), as the mean of the smallest square around them that keeps any value."""
+    """Estimate removed values, (n, 1, h, w), from the mean of the smallest square around them that has a kept value."""
     if max(given.shape[2:]) == 1:
         return given
     sums, counts = (F.avg_pool2d(values, 2, ceil_mode=True) for values in (given, known))
@@ -253,10 +253,11 @@ _FILLS: dict[str, _Fill] = {
 
 
 def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins, uint8 (n, d).
+    """Return how much removal changes each feature, |x - fill|, and the same after a blur, uint8 (n, d) each.
 
-    The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replace_features`,
-    float32 in [0, 255], has every feature removed. The number of a pixel is the mean of its channels.
+    The blur is that of the twins. Only the first is returned for rows of a table, which have no neighbours. `images` is
+    uint8 (n, c, h, w), and `replaced`, float32 in [0, 255], has every feature removed. The number of a pixel is the
+    mean over its channels.
     """
     change = (images.float() - replaced).abs()
     made = [change, blur(change)] if images.shape[2] > 1 else [change]

@@ -1,6 +1,7 @@
-"""Bit-planes of importance maps where they lie: on a GPU byte for byte what `compute.bit_planes` makes on a processor.
+"""Bit-planes of importance maps, computed on the device that holds the maps.
 
-Keys are whole numbers, unique within an image, so that any sort puts them in the one order.
+On a GPU the result is byte for byte that of `compute.bit_planes` on a CPU. Keys are integers that are unique within an
+image, so every sorting algorithm gives the same order.
 """
 
 from collections.abc import Callable
@@ -33,8 +34,8 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
 
     Args:
         importance: float (n, c, h, w) or (n, h, w), finite.
-        ties: Returns the images' `draw_tie_order`, int32 (n, d), on the maps' device. On a CPU it is called only if
-            equal features lie on both sides of a level.
+        ties: Function that returns `draw_tie_order` of the images, int32 (n, d), on the maps' device. On a CPU it is
+            called only if equal features lie on both sides of a level.
         layout: Shape, unit and levels.
 
     Raises:
@@ -58,25 +59,29 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
-    """Compute `Ranked.tied` from the features of each map, sorted."""
+    """Compute `Ranked.tied` from the sorted features of each map, (n, d)."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
     return [1 / d if row.all() else _longest_run(row) / d for row in new]
 
 
 def _longest_run(new: NDArray[np.bool_]) -> int:
-    """Count the longest run of equal numbers; `new` is True where a number differs from the one before it."""
+    """Return the length of the longest run of equal numbers; `new` marks the numbers that differ from the previous one.
+    """
     return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
 
 
 def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
-    """Return whether maps are ranked on a GPU: NumPy adds up more channels in an order of its own."""
+    """Return whether maps of the expected shape are on a GPU and can be ranked there as NumPy would rank them.
+
+    With more than 7 channels, NumPy sums in another order.
+    """
     channels, height, width = layout.shape
     known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
     return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
 
 
 def _features(importance: Tensor, layout: Layout) -> Tensor:
-    """Flatten maps of the right shape to features, float32 (n, d), as `ranking.features` does."""
+    """Flatten maps of the right shape to features, float32 (n, d), as `ranking.arrange_features` does."""
     if importance.ndim == 3:
         channels = layout.shape[0] if layout.unit is Unit.SCALAR else 1
         importance = importance[:, None].expand(-1, channels, -1, -1)
@@ -107,7 +112,7 @@ def _planes(keys: Tensor, layout: Layout) -> Tensor:
 
 
 def _pack(bits: Tensor, width: int) -> Tensor:
-    """Pack bool (n, d) into uint8 (n, width), most significant bit first, zeros in the unused bits."""
+    """Pack bool (n, d) into uint8 (n, width), most significant bit first; unused bits are 0."""
     filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
     values = torch.tensor(_BITS, dtype=torch.uint8).to(bits.device)
     return (filled.view(len(bits), width, 8) * values).sum(2, dtype=torch.uint8)

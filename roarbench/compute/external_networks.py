@@ -1,4 +1,4 @@
-"""Networks that are not ours: torchvision's and timm's by name, those of a Python file, and their logits."""
+"""Networks that are not part of this package: from torchvision, timm or a Python file, and their logits."""
 
 import importlib
 import inspect
@@ -20,11 +20,11 @@ TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; tra
 
 
 def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Make a network for `build`; its weights come from the global generator.
+    """Make a network for `build_network`; its weights are drawn from torch's global generator.
 
     Raises:
         UnknownName: There is no network of that name.
-        CallerError: It cannot be made for these images, or timm is not installed.
+        CallerError: The network cannot be made for these images, or timm is not installed.
     """
     if source:
         return _make_of_source(name, source, classes, channels, size)
@@ -54,7 +54,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
 
 
 def find_library(name: str) -> Any:
-    """Return timm for one of its networks, None for others; CallerError where it is not installed."""
+    """Return timm for one of its networks, None for others; raises CallerError if timm is not installed."""
     if not name.startswith(_TIMM):
         return None
     try:
@@ -76,7 +76,7 @@ def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Modul
 
 
 def _make_of_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Run a file and call its function; naming a file means trusting it."""
+    """Run a Python file and call its function; by naming a file, the user trusts it."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
     # tracebacks then show the source
@@ -111,7 +111,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
 
 
 def _check_weights(made: nn.Module, maker: str) -> None:
-    """Refuse weights outside of the CPU, or not in float32, the dtype of all training here."""
+    """Raise CallerError for weights that are not on the CPU or not float32, the dtype of all training here."""
     for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
         if weight.device.type != "cpu":
             seen = f"{maker} returned a network on the device {weight.device}"
@@ -122,12 +122,12 @@ def _check_weights(made: nn.Module, maker: str) -> None:
 
 
 def read_logits(output: Any) -> Any:
-    """Return `output.logits`, as Hugging Face's classifiers have it, or the output itself."""
+    """Return `output.logits`, which Hugging Face's classifiers have, or otherwise the output itself."""
     return getattr(output, "logits", output)
 
 
 def return_logits(model: nn.Module) -> None:
-    """Make a network return its logits from now on, in place; the names of its weights stay."""
+    """Modify a network in place so that it returns its logits; the names of its weights stay the same."""
     if not isinstance(model, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         model.register_forward_hook(_take_logits)
 
@@ -137,7 +137,7 @@ def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
 
 
 class LogitsAlone(nn.Module):
-    """Wraps a network whose output has `logits`, and returns these."""
+    """A wrapper of a network whose output has `logits`; the wrapper returns the logits."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -150,9 +150,9 @@ class LogitsAlone(nn.Module):
 
 @torch.no_grad()
 def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network whose output has `logits` so that it returns these; return others unchanged.
+    """Wrap a network whose output has `logits` so that it returns the logits; return other networks unchanged.
 
-    The network is in eval mode and not changed; `images`, (n, c, h, w), is an input that it takes.
+    The network must be in eval mode and is not changed; `images`, (n, c, h, w), is a valid input.
     """
     try:
         output = model(images.clone())
@@ -165,7 +165,7 @@ def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
 def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return others unchanged.
 
-    Their softmax is the sigmoid of z, and each class has a gradient; with logits 0 and z the first class would have
+    The softmax of these is the sigmoid of z, and both logits have a gradient; with logits 0 and z the first would have
     none.
 
     Args:

@@ -1,8 +1,8 @@
-"""Inputs of training and tests: their order, normalisation and cache.
+"""Inputs of training and scoring: their order, normalisation and cache.
 
-Made anew in every step they took a third of a small network's training (docs/performance.md). An augmentation that
-only moves pixels gives the same bits before and after what is done to each pixel alone, so normalising and rounding
-come first; then a step copies rows of pixels out of the held images and does nothing else to them.
+Preparing inputs anew in every step took a third of a small network's training time (docs/performance.md). An
+augmentation that only moves pixels gives the same bits before and after an operation on each pixel alone. So inputs are
+normalised and rounded first, and then a step only copies rows of pixels out of the prepared images.
 """
 
 import math
@@ -40,10 +40,10 @@ class Inputs(Protocol):
 
 
 class Batches:
-    """Indices of successive batches: shuffled passes, concatenated and cut into full batches.
+    """Indices of successive batches: shuffled passes over the images, concatenated and cut into full batches.
 
-    After k passes each image was used k times, except for the batch across the seam. The generator is asked only when
-    the images drawn so far do not fill a batch.
+    After k passes each image was used k times, except in the batch that spans two passes. A pass is drawn from the
+    generator only if the indices drawn so far do not fill a batch.
     """
 
     def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
@@ -58,7 +58,7 @@ class Batches:
         return index
 
     def coming(self) -> Iterator[Tensor]:
-        """Yield the batches after the next, as far as they are drawn."""
+        """Yield the batches after the next one that are completely drawn already."""
         full = len(self.waiting) // self._batch * self._batch
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
@@ -71,52 +71,53 @@ class Normalisation(NamedTuple):
 
     @classmethod
     def of(cls, images: ImageData) -> Self:
-        """Return the normalisation of networks trained here and of controls.
+        """Return the normalisation for controls and for networks that are trained here.
 
-        The data set's record decides; otherwise mean and standard deviation of the training images.
+        It is the mean and standard deviation in the data set's record if present, otherwise those of the training
+        images.
         """
         record = images.record
         return cls(record.mean or images.mean, record.std or images.std)
 
     @property
     def black(self) -> Tensor:
-        """Return the black pixel, normalised, float32 (c, 1, 1)."""
+        """Return a black pixel after normalisation, float32 (c, 1, 1)."""
         return (-torch.tensor(self.mean) / torch.tensor(self.std))[:, None, None]
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
-    """Normalise images (n, c, h, w) per channel, channels last in memory."""
+    """Normalise images (n, c, h, w) per channel; the result is in channels-last memory format."""
     return normalise_on_device(images, send_normalisation(norm, images.device))
 
 
 class DeviceNormalisation(NamedTuple):
-    """A normalisation on a device, float32 (c, 1, 1) each, sent there once."""
+    """A normalisation stored on a device, float32 (c, 1, 1) each."""
 
     mean: Tensor
     std: Tensor
 
 
 def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
-    """Send a normalisation to a device."""
+    """Copy a normalisation to a device."""
     return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 
 
 def normalise_on_device(images: Tensor, scale: DeviceNormalisation) -> Tensor:
-    """Normalise images by a normalisation on their device."""
+    """Normalise images with a normalisation that is on their device."""
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
 
 def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
-    """Return whether the inputs are the same at every reading and fit into memory."""
+    """Return whether the inputs are the same at every reading and their prepared copy fits in memory."""
     return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= MOST
 
 
 class Held:
-    """All inputs at one size, made when it is first asked for; the last size is kept.
+    """All inputs prepared at one image size, at the first request for this size; only the last size is kept.
 
     Args:
         inputs: Inputs for which `is_cacheable` is true.
-        make: Prepares inputs, float32 (b, c, size, size), as a tensor with as many rows.
+        make: Function that prepares inputs, float32 (b, c, size, size), and returns a tensor with as many rows.
     """
 
     def __init__(self, inputs: Fixed, make: Callable[[Tensor], Tensor]) -> None:
@@ -125,11 +126,11 @@ class Held:
 
     @property
     def full(self) -> int:
-        """Return the original size of the inputs."""
+        """Return the original side of the inputs, in pixels."""
         return self._inputs.shape[2]
 
     def at(self, size: int) -> Tensor:
-        """Return all prepared inputs at a size."""
+        """Return all inputs, prepared at this side in pixels."""
         if self._size != size:
             self._made = torch.empty(0)  # frees the memory of the previous size first
             self._size, self._made = size, self._all(size)
@@ -146,9 +147,9 @@ class Held:
 
 
 def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
-    """Pad images (n, c, h, w) with mirrored edges to (n, h + 2 m, w + 2 m, c), the input of `augment_padded_images`.
+    """Pad images (n, c, h, w) by reflection to (n, h + 2 m, w + 2 m, c), the input of `augment_padded_images`.
 
-    m is the largest shift of the augmentation, 0 if it does not shift.
+    m is the largest shift of the augmentation, or 0 if it does not shift.
     """
     most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
     edged = pad(images, (most,) * 4, mode="reflect") if most else images
@@ -158,17 +159,17 @@ def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
 def augment_padded_images(
     images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator
 ) -> Tensor:
-    """Return augmented images by index, int64 (b,), from the draws that `augment` would make.
+    """Return augmented images by index, int64 (b,), with the same random numbers as `augment`.
 
     Args:
         images: Output of `pad_for_augmentation`, on the CPU.
         index: int64 (b,).
-        size: Side of an image without the padding.
+        size: Side of an image without the padding, in pixels.
         kind: One of `MOVING`.
-        generator: Makes every random draw.
+        generator: Source of all random numbers.
 
     Returns:
-        (b, c, size, size), of the same dtype, channels last.
+        (b, c, size, size), of the same dtype, in channels-last memory format.
     """
     n, most = len(index), (images.shape[1] - size) // 2
     drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)

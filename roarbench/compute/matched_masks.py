@@ -1,10 +1,12 @@
-"""Masks of other images' maps that change an image as much as its own, and the smoothness of a mask. No torch.
+"""Matched masks, which follow another image's map but change the image as much as its own mask, and mask smoothness.
 
-A map that follows |x - fill| removes what removal changes most, without any network. Within a stratum of features
-that removal changes alike, such a map has nothing left to say (docs/decisions/0039). Nothing here imports torch.
+A map that follows |x - fill| removes the features whose removal changes the image most, without using any network.
+Within a stratum of features whose removal changes the image about equally, such a map carries no information
+(docs/decisions/0039).
 
-Smoothing a map adds no information and yet changes its score (Song et al., arXiv 2304.13836), so every curve has to say
-how smooth the maps behind it are. A mean number of neighbours, held against Random's, needs no scale and no threshold.
+Smoothing a map adds no information but changes its score (Song et al., arXiv 2304.13836), so every curve reports how
+smooth its maps are. The mean number of removed neighbours relative to Random's needs no scale and no threshold. Nothing
+here imports torch.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which fits in the 
 
 
 def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
-    """Compute what `degrade.compute_removal_magnitude` does for the mean fill, without torch."""
+    """Compute the same as `degrade.compute_removal_magnitude` for the mean fill, without torch."""
     # the import takes a quarter of a second, and pages without pictures need no filter
     from scipy.ndimage import gaussian_filter1d
 
@@ -36,16 +38,16 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
 
 
 def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
-    """Assign each feature to a stratum: quantile bins of the first number, split by bins of the next, and so on.
+    """Assign each feature to a stratum: quantile bins of the first number, divided by bins of the next, and so on.
 
-    Equal features share a stratum, so strata differ in size and may be empty.
+    Equal features are in the same stratum, so strata differ in size and may be empty.
 
     Args:
-        numbers: uint8 (n, d) each.
-        bins: Bins for each number.
+        numbers: Arrays of uint8 (n, d).
+        bins: Number of bins for each array.
 
     Returns:
-        (n, d), in [0, bins ** len(numbers)), of the smallest dtype that suffices.
+        (n, d), in [0, bins ** len(numbers)), of the smallest sufficient dtype.
     """
     found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
     for depth, number in enumerate(numbers):
@@ -66,16 +68,16 @@ def make_other_image_masks(
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
-    """Remove in each stratum as many features as the own mask does, chosen by another image's ranking: bool (n, d).
+    """Remove as many features of each stratum as the own mask, in another image's order of importance: bool (n, d).
 
     If the other image is the image itself, the result is its own mask.
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
         places: unsigned (n, d), each feature's bin in the other image's ranking; 0 is most important.
-        found: (n, d), of `strata`.
+        found: (n, d), from `assign_strata`.
         order: MoRF removes the first bins, LeRF the last.
-        ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers go first.
+        ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers are removed first.
     """
     shape = 1 + int(found.max()), 1 + int(places.max())  # (strata, bins)
     turned = places if order is Order.MORF else shape[1] - 1 - places
@@ -88,7 +90,7 @@ def _match_one(
 ) -> NDArray[np.bool_]:
     """Return the matched mask of one image, (d,); a cell is a bin of the other ranking within a stratum.
 
-    Whole cells go until a stratum has lost enough; only the features of the last cell are sorted.
+    Whole cells are removed until the next one would be too many; only the features of that last cell are sorted.
     """
     counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
     held, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
@@ -107,7 +109,7 @@ def _match_one(
 def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
     """Draw the order of equally ranked features for matched masks, uint32 (n, d).
 
-    All images share one random order, rotated by the image's number in the split.
+    All images use one random order, rotated by a multiple of the image's number in the split.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
     places = np.empty(d, np.uint32)
@@ -121,18 +123,18 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
 def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
     """Compute the mean number of removed neighbours of a removed feature, relative to random masks.
 
-    Neighbours are the up to four features above, below, left and right, in the same channel. With k of d features
-    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1); this accounts for
-    borders. 1 means as scattered as Random, more means smoother, and the ceiling is about 1 / t, so only values at one
-    level compare.
+    Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
+    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), which accounts
+    for borders. 1 is as scattered as Random, larger is smoother, and the maximum is about 1 / t, so only values at the
+    same level are comparable.
 
     Args:
-        removed: uint8 (n, ceil(d / 8)), packed as `find_removed_bits` does, equally many in each image.
+        removed: uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image.
         shape: Channels, height and width of an image.
         unit: Scalar or pixel.
 
     Returns:
-        None where fewer than two features are removed or no feature has a neighbour.
+        None if fewer than two features are removed or no feature has a neighbour.
     """
     channels, height, width = unit.grid(shape)
     d = channels * height * width

@@ -16,19 +16,19 @@ _NETWORK = "the network"
 
 @torch.no_grad()
 def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
-    """Run a network a few times on some images, and refuse networks whose maps and scores would be meaningless.
+    """Run a network a few times on some images, and raise CallerError if its maps and scores would be meaningless.
 
     Args:
         model: In eval mode; not changed.
-        images: A few normalised images, float (n, c, h, w); the network gets them as a batch and one by one.
+        images: A few normalised images, float (n, c, h, w), which the network gets as a batch and one by one.
         name: The network's name in messages.
 
     Returns:
         One-line warnings, for example that the network seems to return probabilities instead of logits.
 
     Raises:
-        CallerError: It does not take the images, returns no finite logits (n, classes), changes the images, or gives
-            different logits at a second call or for an image alone.
+        CallerError: The network does not accept the images, does not return finite logits (n, classes), modifies the
+            images, or gives different logits when called again or for an image alone.
     """
     given = images.clone()
     logits = compute_checked_logits(model, given, name)
@@ -51,7 +51,7 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
 
 @torch.no_grad()
 def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
-    """Refuse a network whose state dict does not determine its logits.
+    """Raise CallerError if a network's state dict does not determine its logits.
 
     Args:
         model: In eval mode; not changed.
@@ -60,7 +60,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         name: The network's name in messages.
 
     Raises:
-        CallerError: The logits differ.
+        CallerError: The logits of the two instances differ.
     """
     rebuilt.load_state_dict(model.state_dict())
     if _equal(
@@ -73,7 +73,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
 
 
 def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
-    """Return the logits (n, classes) of some images; CallerError where the network fails or returns something else."""
+    """Return the logits (n, classes) of some images; raises CallerError if the network fails or returns others."""
     shape = " x ".join(map(str, images.shape))
     try:
         with forbid_exit():
@@ -96,7 +96,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    """Return whether logits are equal up to rounding: 2e-6 of the largest in torchvision's networks in float32."""
+    """Return whether logits are equal up to rounding (in torchvision's networks 2e-6 of the largest, in float32)."""
     if one.shape != other.shape:
         return False
     # logits may have a wider type than the network's computations
@@ -118,7 +118,7 @@ def _warnings(logits: Tensor, name: str) -> list[str]:
 
 
 def _outside(model: nn.Module) -> list[str]:
-    """Return the names of a network's tensors outside of its state dict."""
+    """Return the names of a network's tensors that are not in its state dict."""
     kept = model.state_dict().keys()
     names = []
     for path, module in model.named_modules():

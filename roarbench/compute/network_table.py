@@ -1,10 +1,10 @@
-"""The table of networks. Nothing here imports torch."""
+"""The table of built-in networks. Nothing here imports torch."""
 
 from typing import NamedTuple
 
 
 class NetworkRecord(NamedTuple):
-    """A network of the table."""
+    """An entry of the table of networks."""
 
     maker: str  # file of this folder and function, called with (classes, channels, size)
     drawn: bool = False  # initial weights come from the code of torch or torchvision

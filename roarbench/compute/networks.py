@@ -1,7 +1,7 @@
-"""Small residual networks, how any network is built with seeded weights, and what it costs.
+"""Small residual networks, the construction of any network with seeded weights, and its computational cost.
 
-Every ReLU is a module of its own, not in place, and no sum is in place: captum's guided backprop and DeepLIFT hook each
-ReLU and read the gradient at its output.
+Every ReLU is a separate module and not in place, and no sum is in place, because captum's guided backprop and DeepLIFT
+hook each ReLU and read the gradient at its output.
 """
 
 from functools import cache
@@ -35,12 +35,12 @@ _KEPT_BY_NOBODY = {  # the backward pass of sums and copies needs no stored acti
 
 
 class StridedProjection(nn.Conv2d):
-    """A 1x1 convolution with a stride that leaves out the other positions first, and so convolves without a stride.
+    """A strided 1x1 convolution that first selects the positions it uses, and then convolves without a stride.
 
-    With a stride, channels last and fewer of them than it holds together, oneDNN's gradient of the weights writes past
-    its workspace: it is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035). With 8 channels and
-    AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54. Trainings are safe without this class, too
-    (`roarbench.compute.onednn_workaround`); the bits of maps hang on it.
+    For fewer channels than oneDNN processes together, with a stride and channels last, oneDNN's gradient of the weights
+    writes past its workspace: the gradient is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035).
+    With 8 channels and AVX-512 this happened for inputs of 56 x 56 and more, and not up to 54 x 54. Trainings are also
+    safe without this class (`roarbench.compute.onednn_workaround`), but the exact bits of maps depend on it.
     """
 
     # torch.fx recognises layers of torch by this module name, and does not trace into them
@@ -59,21 +59,21 @@ def build_network(
 ) -> nn.Module:
     """Build a network with random weights, in training mode, on the CPU.
 
-    Residual networks have Kaiming-normal convolutions by fan-out (He et al. 2015), a linear layer N(0, 0.01) with zero
-    bias, gamma 0 in the last batch norm of each block, momentum 0.1 and eps 1e-5 (docs/protocol.md, section 5). Other
-    networks draw the weights of their own code.
+    The residual networks of `MODELS` have Kaiming-normal convolutions by fan-out (He et al. 2015), a linear layer N(0,
+    0.01) with zero bias, gamma 0 in the last batch norm of each block, momentum 0.1 and eps 1e-5 (docs/protocol.md,
+    section 5). Other networks draw their weights in their own code.
 
     Args:
         name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or the name of a network from `source`.
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: Makes every random draw.
-        source: The Python file of the network; empty for others.
+        generator: Source of the weights of residual networks; for others its seed seeds torch's global generator.
+        source: Text of the Python file that defines the network; empty for others.
 
     Raises:
         UnknownName: There is no network of that name.
-        CallerError: It cannot be made for these images.
+        CallerError: The network cannot be built for these images.
     """
     residual = name in MODELS and not MODELS[name].drawn
     # torch's layers draw their initial weights from the global generator
@@ -118,9 +118,9 @@ def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.
 
 
 class ResidualBlock(nn.Module):
-    """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions beside the identity or a 1x1 projection.
+    """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions, and an identity or 1x1 projection.
 
-    The last batch norm starts at gamma 0, so the block starts as its shortcut (Goyal et al. 2017, section 5.1).
+    The last batch norm starts with gamma 0, so the block starts as its shortcut (Goyal et al. 2017, section 5.1).
     """
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -147,7 +147,7 @@ def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
 
 
 class SmallResNet(nn.Module):
-    """A first convolution, blocks of given widths and strides, the mean over positions, and a linear layer."""
+    """A network of a first convolution, blocks of given widths and strides, average pooling, and a linear layer."""
 
     def __init__(self, stem: nn.Conv2d, classes: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class SmallResNet(nn.Module):
 
 
 def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
-    """Build two hidden layers of 64 ReLUs, with torch's default initialisation."""
+    """Build a perceptron with two hidden layers of 64 ReLUs, with torch's default initialisation."""
     width = 64
     return nn.Sequential(
         nn.Flatten(),
@@ -179,25 +179,25 @@ def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
 
 
 def resnet8(classes: int, channels: int, size: int) -> nn.Module:
-    """Build three blocks of 16, 32 and 64 channels, for images of 28 or 32 pixels."""
+    """Build a ResNet with three blocks of 16, 32 and 64 channels, for images of 28 or 32 pixels."""
     stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
     return SmallResNet(stem, classes, widths=(16, 32, 64), strides=(1, 2, 2))
 
 
 def resnet_quick(classes: int, channels: int, size: int) -> nn.Module:
-    """Build three blocks of 16, 32 and 32 channels, for images of 64 pixels."""
+    """Build a ResNet with three blocks of 16, 32 and 32 channels, for images of 64 pixels."""
     stem = nn.Conv2d(channels, 8, 5, stride=2, padding=2, bias=False)
     return SmallResNet(stem, classes, widths=(16, 32, 32), strides=(2, 2, 1))
 
 
 def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
-    """Build two blocks of 16 and 32 channels, for images of 16 pixels."""
+    """Build a ResNet with two blocks of 16 and 32 channels, for images of 16 pixels."""
     stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
     return SmallResNet(stem, classes, widths=(16, 32), strides=(1, 2))
 
 
 class NetworkCost(NamedTuple):
-    """Cost of one image."""
+    """Computational cost of a network, per image."""
 
     # floating-point operations of a forward pass: two per weight and position. The backward pass to the image takes the
     # same number, the backward pass to image and weights twice as many
@@ -208,7 +208,7 @@ class NetworkCost(NamedTuple):
 
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network's cost; convolutions, linear layers and attention count, all else is below 1 %."""
+    """Count a network's cost: operations of convolutions, linear layers and attention (all others are below 1 %)."""
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
     # without a gradient torch counts a transformer layer as one operation
     image = torch.zeros(1, channels, size, size, requires_grad=True)
@@ -219,10 +219,10 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
 
 
 class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that counts every operation by torch's formulas, in any module, function or script.
+    """A dispatch mode that counts every operation with torch's formulas, in any module, function or script.
 
-    torch's `FlopCounterMode` counts the same, but imports the compiler first, for seconds, and lacks attention on a
-    CPU.
+    torch's `FlopCounterMode` counts the same, but first imports the compiler, which takes seconds, and has no formula
+    for attention on a CPU.
     """
 
     flops = activations = 0
@@ -232,7 +232,7 @@ class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Do one operation of torch."""
+        """Perform one operation of torch and count it."""
         kwargs = kwargs or {}
         output, operation = func(*args, **kwargs), func.overloadpacket
         if operation in _FORMULAS:

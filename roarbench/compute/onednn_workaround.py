@@ -1,4 +1,4 @@
-"""Correct gradients of convolution weights that oneDNN computes wrongly on a processor."""
+"""Correction of gradients of convolution weights that oneDNN computes wrongly on a CPU."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from roarbench.compute.networks import BLOCK, SMALL
 
 
 class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode under which the gradients that oneDNN computes wrongly are computed in another way.
+    """A dispatch mode that computes in another way those gradients that oneDNN computes wrongly.
 
-    It sees every convolution of a backward pass, in any module, function or script.
+    It intercepts every convolution of a backward pass, in any module, function or script.
 
     Attributes:
-        changed: Whether a gradient was corrected; all others keep their bits.
+        changed: Whether a gradient was corrected; all others are bit for bit unchanged.
     """
 
     changed = False
@@ -26,7 +26,7 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False  # nothing is compiled on a CPU, and the default would import torch's compiler for seconds
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Do one operation of torch."""
+        """Perform one operation of torch, and correct its gradients if necessary."""
         if func is torch.ops.aten.convolution_backward.default:
             _, images, weight, _, stride, padding, dilation, transposed, _, groups, _ = args
             if not transposed and max(stride) > 1:
@@ -42,10 +42,10 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def has_idle_taps(
     images: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> bool:
-    """Return whether some weights of a convolution meet only padding at every position of the filter.
+    """Return whether some weights of a convolution are only ever multiplied with padding.
 
-    Their gradient is 0. With a stride, in bfloat16 and channels last, oneDNN leaves uninitialised memory there; this
-    was seen where the stride exceeds the image.
+    The gradient of such weights is 0. With a stride, in bfloat16 and channels last, oneDNN returns uninitialised memory
+    for them; this was seen for strides larger than the image.
     """
     return any(
         not any(0 <= place * step + tap * apart - pad < side for place in range(places))
@@ -65,7 +65,7 @@ def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]
 def _overflows(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
     """Return whether oneDNN writes past its workspace, so that the gradient is wrong or the process dies.
 
-    `StridedProjection` describes the case for `nn.Conv2d` modules; this finds the same case elsewhere.
+    `StridedProjection` describes the case for `nn.Conv2d` modules; this function detects it in any convolution.
     """
     alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
     return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)

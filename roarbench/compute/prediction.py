@@ -14,10 +14,10 @@ _READ = 32  # inputs per step of preparation on a CPU
 
 
 def count_scored_at_once(size: int) -> int:
-    """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
+    """Return the number of images of `size` pixels per side that are scored in one batch: 128 up to 64 pixels, else 32.
 
-    The size alone fixes it, because logits may depend on the batch size (see `predict`). A batch is always full: a few
-    photographs should not wait for 128, while 32 keep a GPU busy.
+    It depends on the size alone, because logits may depend on the batch size (see `predict`). Batches are always filled
+    up, so a large batch would slow down the scoring of a few photographs, and 32 photographs keep a GPU busy.
     """
     return 128 if size <= 64 else 32
 
@@ -32,14 +32,14 @@ class Scored(NamedTuple):
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
     """Compute the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
-    The computation is float32 without autocast and TF32 on every device. Copies of the last input fill the last batch,
-    because the rounding of a convolution depends on the batch size of `count_scored_at_once`.
+    The computation is in float32, without autocast and TF32, on every device. The last batch is filled up with copies
+    of the last input, because the rounding of a convolution depends on the batch size (`count_scored_at_once`).
     """
     return predict_each([Scored(model, norm)], inputs, batch)[0]
 
 
 def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
-    """Compute the logits of several networks on one device; each batch of inputs is made once for all of them."""
+    """Compute the logits of several networks on one device; each batch of inputs is prepared once for all of them."""
     device = find_device(networks[0].model)
     for network in networks:
         network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
@@ -59,7 +59,7 @@ def _normalise_batches(
 ) -> Iterator[dict[Normalisation, Tensor]]:
     """Yield batches of inputs on the device, normalised once for each distinct normalisation.
 
-    A processor works in parts that fit its cache; the numbers are the same (docs/performance.md).
+    On a CPU, batches are prepared in parts that fit in the cache; the numbers are the same (docs/performance.md).
     """
     if device.type == "cpu" and isinstance(inputs, Fixed):
         for index in indices:

@@ -1,4 +1,4 @@
-"""From importance maps to rankings: the importance of every feature, and the order of ties."""
+"""From importance maps to rankings: the importance of every feature, and the order of tied features."""
 
 from decimal import Decimal
 from functools import cache
@@ -21,11 +21,11 @@ _TIE_STREAM = (0, 0, 0, 1)
 
 
 def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
-    """Return the importance of every feature, float32 (n, d), one row for each image.
+    """Return the importance of every feature, float32 (n, d), one row per image.
 
     Args:
-        importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
-            gives each channel of a pixel the same importance; the ties between them are broken like all others.
+        importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features, a map without channels
+            gives all channels of a pixel the same importance; these ties are broken like all others.
         shape: Channels, height and width of an image.
         unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w.
 
@@ -53,19 +53,20 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
 
 
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
-    """Draw a random order of each image's features that decides between equal importances.
+    """Draw a random order of each image's features, which decides between features of equal importance.
 
     Guided backprop has long runs of exact zeros; a fixed order, such as row by row, would reveal their positions to the
-    network. The order depends on the image alone and is the same for every estimator. It uses raw draws, whose stream
-    NumPy guarantees across releases, unlike `permutation`.
+    network. The order depends only on the image and is the same for every estimator. It uses raw random numbers,
+    because NumPy guarantees their stream across releases, unlike that of `permutation`.
 
     Args:
         ids: Number of each image, unique in the data set; (n,), at least 0.
-        d: Features of one image.
+        d: Number of features of one image.
         seed: Another seed gives another order.
 
     Returns:
-        int32 (n, d), permutations of 0 … d - 1; of equal features the one with the larger number is more important.
+        int32 (n, d), a permutation of 0 … d - 1 per row; of equal features, that with the larger number is more
+            important.
     """
     draws = np.empty((len(ids), d), np.uint64)
     for row, image in zip(draws, ids.tolist(), strict=True):
@@ -75,7 +76,7 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
 
 
 def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Make integer sort keys, unique within an image, that order features by importance and break ties by `ties`.
+    """Return integer sort keys, unique within an image, that order features by importance and break ties by `ties`.
 
     The upper 32 bits come from `sort_bits`, the lower 32 bits from the tie order.
 
@@ -92,7 +93,7 @@ def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArr
 def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
     """Convert finite importances to integers with the same order and the same ties.
 
-    These are the float's own bits, with those of negative floats inverted, as they sort backwards.
+    The integers are the bits of the floats; for negative floats, whose bits sort in reverse order, they are inverted.
     """
     bits = (importance + np.float32(0)).view(np.int32)  # + 0 turns -0.0 into 0.0: both are equal and must tie
     return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
@@ -105,9 +106,10 @@ def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np
 
 @cache
 def count_removed(t: float, d: int) -> int:
-    """Count the features removed at level t: round(t d), half to even.
+    """Return the number of features removed at level t: round(t d), half to even.
 
-    The product is decimal, because in floats 0.575 * 100 is below 57.5. ValueError where t is outside [0, 1].
+    The product is computed in decimal, because in floats 0.575 * 100 is below 57.5. Raises ValueError if t is outside
+    [0, 1].
     """
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")

@@ -1,4 +1,4 @@
-"""Training recipes: learning rate and image size. Nothing here imports torch."""
+"""Training recipes, with their learning rates and image sizes. Nothing here imports torch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +37,7 @@ DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), late
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines a training, apart from network, data and seed."""
+    """All settings that determine a training, except the network, the data and the seed."""
 
     name: str
     version: int  # increases with every change of the computation
@@ -80,7 +80,7 @@ class Recipe:
 
 
 def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """Return the learning rate of a step, counted from 0; an epoch may be a fraction of steps."""
+    """Return the learning rate of a step, counted from 0; the number of steps per epoch may be fractional."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
         return recipe.peak * epoch / recipe.warmup
@@ -90,5 +90,5 @@ def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> 
 
 
 def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Return the side of the training images of a step, counted from 0, in pixels; `full` is the full size."""
+    """Return the side of the training images in a step, counted from 0, in pixels; `full` is the full side."""
     return round(full * recipe.sides[step * len(recipe.sides) // steps])

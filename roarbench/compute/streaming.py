@@ -1,11 +1,11 @@
-"""Degraded images read anew: streamed from files while the network computes, or with other images' masks.
+"""Degraded images computed anew at each reading: streamed from files, or with removal masks of other images.
 
-Threads read the pixels and removed bits of the coming parts of batches. On a machine with a GPU they read into pinned
-memory, so that the copy to the device runs beside the computation.
+`StreamedImages` reads pixels and removed bits in threads, a few parts of batches ahead. On a machine with a GPU the
+threads read into pinned memory, so that the copy to the device overlaps with the computation.
 
-A network trained on them meets the shapes of all removal masks, and none of them says anything about the class of the
-image that carries it. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021) and F-Fidelity
-(Zheng et al. 2024), whose masks are random.
+A network that is trained on `ExchangedImages` sees the shapes of all removal masks, but a mask says nothing about the
+class of the image that it is applied to. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021)
+and F-Fidelity (Zheng et al. 2024), whose masks are random.
 """
 
 import mmap
@@ -30,7 +30,7 @@ READERS = 16  # threads; all threads read one part, because a disk serves many s
 
 
 class StreamedImages:
-    """Images from which the same features are removed at every reading; neither pixels nor masks are in memory.
+    """Images from which the same features are removed at every reading; pixels and masks stay in files.
 
     Args:
         pixels: uint8 (n, c, h, w), memory-mapped.
@@ -58,7 +58,7 @@ class StreamedImages:
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
         """Yield the degraded images of each part, float32 (b, c, h, w) in [0, 255] on the device, for int64 (b,).
 
-        Threads read the next `AHEAD` parts meanwhile.
+        Meanwhile, threads read the next `AHEAD` parts.
         """
         begun: deque[_Part] = deque()
         for index in parts:
@@ -96,7 +96,7 @@ class StreamedImages:
 
 
 class _Part:
-    """Rows of the files that threads are reading."""
+    """Rows that threads are reading from the files."""
 
     def __init__(self) -> None:
         self.read: list[Tensor] = []
@@ -104,7 +104,7 @@ class _Part:
 
 
 def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
-    """Copy rows of a memory-mapped array; all reads are requested from the disk before the first is awaited."""
+    """Copy rows of a memory-mapped array; all rows are requested from the disk before the first one is copied."""
     if (mapped := _find_mapping(source)) is not None:
         length = source[0].nbytes
         for row in rows.tolist():
@@ -114,7 +114,7 @@ def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np
 
 
 def _find_mapping(array: Any) -> mmap.mmap | None:
-    """Find the memory map that an array views from its first byte; None for an array in memory."""
+    """Return the memory map whose data an array shows, beginning at the first byte; None for an array in memory."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base
     return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None
@@ -131,7 +131,7 @@ class StreamedMask(NamedTuple):
 
 @dataclass(frozen=True)
 class ExchangedImages:
-    """Images that each carry another image's removal mask, by a ranking and level drawn with equal probability."""
+    """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
     # removal masks by ranking and level, each with the rankings of all n images, or of all lenders; all of one unit
@@ -160,7 +160,10 @@ class ExchangedImages:
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Draw for each image another image, uniformly and never itself, and the index of a mask set."""
+        """Draw for each image the index of another image, uniformly, and the index of a set of masks.
+
+        If masks are `lent`, the other image belongs to another set; otherwise it is never the image itself.
+        """
         if self.lent:
             others = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
         else:

@@ -1,11 +1,11 @@
-"""torchvision's classification networks, and the ResNets, ViT and ConvNeXt of suites, made of its classes.
+"""torchvision's classification networks, and the ResNets, ViT and ConvNeXt of suites, built from its classes.
 
-A torchvision built for another torch (a wheel for CUDA beside a torch for the CPU, say) fails on import with "operator
-torchvision::nms does not exist": it registers shape rules for operators that its library could not load. The networks
-need none of these operators, so they are declared, without a kernel, and the import is tried again.
+If torchvision was built for another torch (for example a CUDA wheel next to a torch for the CPU), importing it fails
+with "operator torchvision::nms does not exist": it registers shape rules for operators that its library could not load.
+The networks need none of these operators, so they are declared, without a kernel, and the import is repeated.
 
-torchvision's blocks use one in-place ReLU several times and add the shortcut in place. The blocks here differ from
-them in nothing else: names and weights of the layers are the same, so a checkpoint of torchvision's fits.
+torchvision's blocks use one in-place ReLU several times and add the shortcut in place; the blocks here do not. There is
+no other difference: layers and weights have the same names, so torchvision's checkpoints fit.
 """
 
 import importlib
@@ -40,7 +40,7 @@ resnet = _import("torchvision.models.resnet")
 
 
 def find_weights(network: str, weights: str) -> Any:
-    """Look up weights of a network by torchvision's names; UnknownName where there are none."""
+    """Return a network's weights by their name in torchvision; raises UnknownName if there are none."""
     models = import_torchvision_models()
     try:
         known = models.get_model_weights(network)
@@ -52,12 +52,12 @@ def find_weights(network: str, weights: str) -> Any:
 
 
 def import_torchvision_models() -> ModuleType:
-    """Import torchvision's package of classification networks, which is slower than importing `resnet` alone."""
+    """Import torchvision's package of classification networks, which takes longer than importing `resnet` alone."""
     return _import("torchvision.models")
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
-    """torchvision's basic block with a ReLU module for each use."""
+    """torchvision's basic block with a separate ReLU module for each use."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -74,7 +74,7 @@ class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
 
 
 class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
-    """torchvision's bottleneck block (stride in the 3x3 convolution) with a ReLU module for each use."""
+    """torchvision's bottleneck block (stride in the 3x3 convolution) with a separate ReLU module for each use."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -92,10 +92,11 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
 
 
 def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
-    """Build a ResNet of torchvision, with a stem for the image size.
+    """Build a torchvision ResNet with a stem that suits the image size.
 
-    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without max-pooling. Up to 32: a
-    3x3 stem with stride 1, without max-pooling. The last feature map then has 3 to 7 positions a side up to 224 pixels.
+    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. From 33 to 64: the same without max-pooling.
+    Up to 32: a 3x3 stem with stride 1, without max-pooling. For images of up to 224 pixels, the last feature map then
+    has up to 7 positions per side.
     """
     model: nn.Module = resnet.ResNet(block, list(layers), num_classes=classes, zero_init_residual=True)
     kernel, stride = (3, 1) if size <= 32 else (7, 2)
@@ -118,9 +119,10 @@ def resnet50(classes: int, channels: int, size: int) -> nn.Module:
 
 
 def small_vit(classes: int, channels: int, size: int) -> nn.Module:
-    """Build a vision transformer (Dosovitskiy et al. 2021) of 4 layers and 64 numbers a token, on 8 x 8 patches.
+    """Build a vision transformer (Dosovitskiy et al. 2021) with 4 layers of width 64 on a grid of 8 x 8 patches.
 
-    Patches are smaller, down to 4 x 4, where 8 does not divide the size; CallerError without a divisor from 4 to 8.
+    If 8 does not divide the size, the grid is smaller, down to 4 x 4. Raises CallerError if no number from 4 to 8
+    divides the size.
     """
     side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
     if side < _SIDE // 2:
@@ -146,9 +148,9 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
 
 
 def small_convnext(classes: int, channels: int, size: int) -> nn.Module:
-    """Build a ConvNeXt (Liu et al. 2022) of three stages with 16, 32 and 64 channels, on patches of 4 pixels.
+    """Build a ConvNeXt (Liu et al. 2022) with three stages of 16, 32 and 64 channels.
 
-    Below 32 pixels on patches of 2.
+    Patches have 4 x 4 pixels, or 2 x 2 for images below 32 pixels.
     """
     convnext = import_torchvision_models().convnext
     block = convnext.CNBlockConfig

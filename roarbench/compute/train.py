@@ -1,7 +1,7 @@
-"""Train a network by a frozen recipe.
+"""Train a network by a recipe.
 
-The protocol fixes the order: crop and degrade (both by `Inputs`), augment, normalise. The weights after the last epoch
-count; no test image is used.
+Images are cropped and degraded (both by `Inputs`), then augmented, then normalised, as the protocol requires. The
+weights after the last epoch are used; no test image influences the training.
 """
 
 import math
@@ -73,14 +73,14 @@ def fit(
 ) -> float:
     """Train a network in place, leave it in training mode, and return the mean loss of the last epoch, in nats.
 
-    The same seed gives the same weights bit for bit on one processor with one number of threads, also when training
-    resumes from a checkpoint; on a GPU, up to rounding. The network stays on its device in channels-last format. Labels
-    are int64 (n,). A checkpoint is saved every few minutes.
+    On one CPU with one number of threads, the same seed gives the same weights bit for bit, even if training resumes
+    from a checkpoint; on a GPU they are the same up to rounding. The network stays on its device in channels-last
+    format. Labels are int64 (n,). A checkpoint is saved every few minutes.
 
     Raises:
         Diverged: The loss of a step is not finite.
         NoRoom: A step exceeds this process's share of GPU memory and cannot be split.
-        SystemExit: The process was asked to end; the checkpoint is saved.
+        SystemExit: The process was asked to end; a checkpoint was saved if there is storage for it.
     """
     training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
@@ -106,17 +106,17 @@ def fit(
 
 
 def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
-    """Let cuDNN choose its fastest kernels, as all batches have one shape; float32 stays exact, without TF32."""
+    """Let cuDNN choose its fastest kernels, as all batches have the same shape; float32 is computed without TF32."""
     return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 
 
 class Training:
-    """A training in progress: everything that a checkpoint holds.
+    """The state of a training in progress, and its steps.
 
     Attributes:
         step: Number of finished steps.
         losses: Losses of the last epoch's steps, scalars on the device.
-        at_once: Images per forward pass; halved where GPU memory runs out.
+        at_once: Images per forward pass; halved if GPU memory runs out.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class Training:
     def advance(self) -> None:
         """Do one optimiser step; if GPU memory runs out, repeat it with half as many images per forward pass.
 
-        The parts share their draws, and their gradients add up to those of the whole batch up to rounding. Batch norm
-        forbids this, as each part would have its own mean and variance.
+        The parts use the same random numbers, and their gradients add up to those of the whole batch up to rounding. A
+        network with batch norm cannot be split, because each part would have its own mean and variance.
 
         Raises:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
@@ -156,7 +156,7 @@ class Training:
             self._halve(error)
 
     def _try_step(self) -> RuntimeError | None:
-        """Try one step; on lack of GPU memory undo its draws and return the error."""
+        """Try one step; if GPU memory runs out, restore the random generators and return the error."""
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
         try:
             self._do_step()
@@ -226,24 +226,24 @@ class Training:
         self._rewind(state["waiting"], state["generators"])
 
     def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
-        """Return to the batches and draws of an earlier step."""
+        """Restore the order of batches and the random generators of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
         for generator, kept in zip(self._generators(), drawn, strict=True):
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
-        """Return all random generators, whose state a checkpoint holds."""
+        """Return all random generators whose state a checkpoint stores."""
         if isinstance(self._inputs, RedrawnImages | ExchangedImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Split a batch into the parts of one forward pass each."""
+        """Split a batch into parts of `micro_batch` images."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _add_gradients(self, index: Tensor) -> Tensor:
-        """Run forward and backward; return the part's share of the batch's loss."""
+        """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
         images, labels = self._images(index), self._labels.index_select(0, send_to_device(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
@@ -257,7 +257,7 @@ class Training:
         return loss.detach()
 
     def _backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Add to the gradients; on a processor with `RightGradients`, as long as it finds anything to correct."""
+        """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects anything for this image shape."""
         if self._device.type != "cpu" or not self._mended.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return
@@ -266,7 +266,7 @@ class Training:
         self._mended[shape] = mode.changed
 
     def _images(self, index: Tensor) -> Tensor:
-        """Return augmented and normalised images of this step's size, (b, c, side, side), on the device."""
+        """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
         if self._held is not None and kind in MOVING:
             return self._moved(self._held, index)
@@ -278,7 +278,7 @@ class Training:
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
     def _moved(self, held: Held, index: Tensor) -> Tensor:
-        """Return held images, already normalised, after an augmentation that only moves pixels."""
+        """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
         kind, size = self._recipe.augmentation, self._side(held.full)
         if self._gpu:
             images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
@@ -286,13 +286,13 @@ class Training:
         return augment_padded_images(held.at(size), index, size, kind, self._generator)
 
     def _movable(self, images: Tensor) -> Tensor:
-        """Normalise images and round them to the dtype of the first convolution, before they are moved."""
+        """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         normalised = images.sub(mean).div_(std).to(taken)
         return normalised if self._gpu else pad_for_augmentation(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
-        """Return degraded images of this step's size, float32 (b, c, side, side), on the device."""
+        """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
         if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
             return self._held.at(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, StreamedImages)
@@ -303,14 +303,14 @@ class Training:
         return compute_image_side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
-        """Prepare inputs once for all epochs; None where they cannot be held."""
+        """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
         if not is_cacheable(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Group parameters for the optimiser: no weight decay on biases and batch norm, the one-dimensional ones."""
+    """Group parameters for the optimiser: biases and batch norm, which are one-dimensional, have no weight decay."""
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
