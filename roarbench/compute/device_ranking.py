@@ -65,8 +65,7 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
 
 
 def _longest_run(new: NDArray[np.bool_]) -> int:
-    """Return the length of the longest run of equal numbers; `new` marks the numbers that differ from the previous one.
-    """
+    """Return the length of the longest run of equal numbers; `new` marks numbers that differ from the previous one."""
     return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
 
 
