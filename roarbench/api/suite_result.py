@@ -109,13 +109,17 @@ class SuiteResult:
         return self.read(self.plan, self.question, {**self.names, **other.names}, both)
 
     def __repr__(self) -> str:
-        from rich.console import Console
+        from rich.console import Console, Group
+        from rich.table import Table
 
         from roarbench.report import combined_table
         from roarbench.report.table_formats import format_text
 
         table = self.table()
-        shown = combined_table.format_text(table) if isinstance(table, TwoQuestions) else format_text(table, _WIDTH)
+        if isinstance(table, TwoQuestions):
+            shown: Group | Table = combined_table.format_text(table, _WIDTH)
+        else:
+            shown = format_text(table, _WIDTH)
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
             console.print(shown, crop=False)

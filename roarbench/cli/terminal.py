@@ -120,7 +120,7 @@ def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None
     if format != "text":
         print(render_both(shown, format, notes), file=out.file)
         return
-    out.print(format_text(shown, notes), crop=False)
+    out.print(format_text(shown, out.width, notes), crop=False)
     if hint := suggest_diagnose(shown.roar) or suggest_diagnose(shown.own):
         out.print(append_proposed_command(hint), soft_wrap=True)
 

@@ -21,6 +21,7 @@ from roarbench.report.table import SuiteTable, find_default_unit, make_suite_tab
 from roarbench.report.table_formats import format_latex_table
 from roarbench.report.table_notes import list_faults, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
+from roarbench.report.wrapped_cells import measure_columns, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -226,14 +227,16 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     return lines
 
 
-def format_text(table: TwoQuestions, notes: bool = False) -> Group:
-    """Format the table for a terminal, with three lines of notes or all; numbers are never cut."""
-    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0)
-    shown.width = sum(max(map(len, column)) + 1 for column in zip(HEADINGS, *table.rows, strict=True)) + 1
-    for heading in HEADINGS:
-        shown.add_column(heading, justify="right" if "gain" in heading else "left", no_wrap=True)
-    for name, cells in zip(table.names, table.rows, strict=True):
-        shown.add_row(*cells, style="dim" if find_estimator(name).control else "")
+def format_text(table: TwoQuestions, width: int, notes: bool = False) -> Group:
+    """Format the table for a terminal of this many columns, with three lines of notes or all; no number is cut."""
+    numbers = ["gain" in heading for heading in HEADINGS]
+    texts = [i for i, number in enumerate(numbers) if i and not number]
+    wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
+    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_columns(wrapped))
+    for number, (heading, *_) in zip(numbers, wrapped, strict=True):
+        shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for i, name in enumerate(table.names, start=1):  # after the heading
+        shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
     said = table.all_notes if notes else table.notes
     return Group(shown, *(Text(line, style="table.caption") for line in said))
 

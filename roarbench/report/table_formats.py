@@ -12,6 +12,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import summarize_notes, write_remarks
 from roarbench.report.table_values import format_csv, format_json
+from roarbench.report.wrapped_cells import measure_columns, wrap_columns
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
@@ -34,7 +35,6 @@ _AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs 
 _JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables with verdicts
 _BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _NARROW = 80  # maximum width of a caption, columns
-_NAME = 14  # minimum width of a name, which may continue on the next line
 _LETTERS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -75,19 +75,17 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     kept = _choose_fitting(columns, width)
     caption = "\n".join(_all_notes(table, columns, kept) if notes else summarize_notes(table))
     shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
-    others = _wide([column for column in kept if column.heading != "estimator"])
-    shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # numbers are never cut
-    for column in kept:
-        name = column.heading == "estimator"  # names may continue on the next line
-        shown.add_column(column.short, justify=column.justify, no_wrap=not name, overflow="fold")
+    headings = [column.heading for column in kept]
+    texts = [i for i, column in enumerate(kept) if column.justify == "left" and column.heading != "estimator"]
+    wrapped = wrap_columns([_shorten(column) for column in kept], headings.index("estimator"), texts, width)
+    shown.width = max(min(width, _NARROW), measure_columns(wrapped))
+    for column, (heading, *_) in zip(kept, wrapped, strict=True):
+        shown.add_column(heading, justify=column.justify, no_wrap=True)
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
             shown.add_section()
-        cells = {column.heading: column.cells[number].replace(Verdict.SAME, SAME) for column in kept}
-        if len(cells["estimator"]) > shown.width - others - 1:
-            # twin suffixes move to the next line as a whole
-            cells["estimator"] = cells["estimator"].replace("~", "\n~")
-        shown.add_row(*cells.values(), style="" if row.place or not table.judged else "dim")
+        cells = (column[number + 1] for column in wrapped)  # after the heading
+        shown.add_row(*cells, style="" if row.place or not table.judged else "dim")
     return shown
 
 
@@ -213,9 +211,12 @@ def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
 
 
 def _wide(columns: list[Column]) -> int:
-    """Return the width of a line: the columns, one space between two, and one on either side."""
-    cells = ([cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)] for column in columns)
-    return sum(max(map(len, "\n".join(each).split("\n"))) for each in cells) + len(columns) + 1
+    return measure_columns(map(_shorten, columns))
+
+
+def _shorten(column: Column) -> list[str]:
+    """Return a column's heading and cells as a terminal shows them."""
+    return [cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)]
 
 
 def _name(table: SuiteTable, row: Row) -> str:

@@ -54,10 +54,10 @@ def test_rows_by_hand(both):
 
 def test_text_by_hand(both):
     """The signs of either table stand beside names, and no number is cut where a terminal is narrow."""
-    lines = [line.rstrip() for line in printed(format_text(both), 80).splitlines()]
+    lines = [line.rstrip() for line in printed(format_text(both, 80), 80).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
-    narrow = printed(format_text(both), 30)
-    assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes it"))
+    narrow = printed(format_text(both, 30), 30)  # whose texts continue on the next line
+    assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes"))
 
 
 def test_what_is_not_run_is_told_from_what_is_missing(both):

@@ -1,0 +1,58 @@
+"""Cells of a terminal's table that continue on the next line, between words."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
+_PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
+_LETTERS = re.compile(r"(?<=.)")
+_LEAST = 14  # minimum width of a name that is broken within words
+
+
+def wrap_columns(
+    columns: Sequence[Sequence[str]], names: int, texts: Iterable[int], width: int
+) -> list[tuple[str, ...]]:
+    """Break cells of a table between words until a line of the table fits a width; no number is broken.
+
+    Names break first, then texts from right to left, then names around their parameters and after hyphens, then
+    names within words. A table that cannot fit is wider.
+
+    Args:
+        columns: The cells of each column, its heading among them; a cell may have several lines.
+        names: The index of the column of estimators' names.
+        texts: The indices of other columns that may break.
+        width: Columns of the terminal.
+    """
+    found = [tuple(column) for column in columns]
+    steps = [(names, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(texts, reverse=True))]
+    steps += [(names, _PARTS, 0), (names, _LETTERS, _LEAST)]
+    for i, boundary, least in steps:
+        excess = measure_columns(found) - width
+        if excess > 0:
+            narrowest = _measure(_wrap(cell, least, boundary) for cell in columns[i])
+            target = max(_measure(found[i]) - excess, narrowest)
+            found[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
+    return found
+
+
+def measure_columns(columns: Iterable[Iterable[str]]) -> int:
+    """Return the width of a line: the columns, one space between two, and one on either side."""
+    widths = [_measure(column) for column in columns]
+    return sum(widths) + len(widths) + 1
+
+
+def _measure(cells: Iterable[str]) -> int:
+    return max(len(line) for cell in cells for line in cell.split("\n"))
+
+
+def _wrap(cell: str, width: int, boundary: re.Pattern[str]) -> str:
+    """Break a cell's lines at boundaries; a longer piece stays whole."""
+    lines = []
+    for line in cell.split("\n"):
+        lines.append("")
+        for piece in boundary.split(line):
+            if lines[-1] and len(lines[-1] + piece) > width:
+                lines.append(piece.lstrip())
+            else:
+                lines[-1] += piece
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""Cells that continue on the next line: by hand, and in the tables of all published results on 80 columns."""
+
+import re
+
+import pytest
+
+from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.api.published_results import load_published_results
+from roarbench.plan.suites import RESULTS
+from roarbench.report import combined_table
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions
+from roarbench.report.table import find_default_unit, make_table
+from roarbench.report.table_formats import format_text, list_columns
+from roarbench.report.wrapped_cells import measure_columns, wrap_columns
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.published_folder import read_index
+from roarbench.text import SAME
+from tests.helpers.tables import printed
+
+NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")
+NUMBERS = ("gain [95%]", "+1.0 [+0.5, +1.5]", "0.0")
+WORDS = ("beats", "yes", "≈ a control")
+DRAWS = Bootstrap(resamples=50)  # numbers have the same digits with more
+PUBLISHED = sorted({file.suite for file in read_index(RESULTS)})
+
+
+@pytest.mark.parametrize(
+    ("width", "names", "words"),
+    [  # the second cells of names, and the last of the words; numbers take 17 columns, margins 4
+        (67, "grad(steps=5,noise=0.1)~blurred (!)", "≈ a control"),
+        (66, "grad(steps=5,noise=0.1)~blurred\n(!)", "≈ a control"),
+        (62, "grad(steps=5,noise=0.1)\n~blurred (!)", "≈ a control"),
+        (54, "grad(steps=5,noise=0.1)\n~blurred (!)", "≈ a\ncontrol"),
+        (50, "grad(steps=5,\nnoise=0.1)~blurred (!)", "≈ a\ncontrol"),
+        (46, "grad(steps=5,\nnoise=0.1)~blurred\n(!)", "≈ a\ncontrol"),
+        (1, "grad(steps=5,n\noise=0.1)~blur\nred (!)", "≈ a\ncontrol"),
+    ],
+)
+def test_names_break_first_then_words_then_names_at_their_parameters(width, names, words):
+    found = wrap_columns([NAMES, NUMBERS, WORDS], 0, [2], width)
+    assert (found[0][1], found[1], found[2][2]) == (names, NUMBERS, words)
+    assert measure_columns(found) <= max(width, 14 + 17 + 7 + 4)
+
+
+def test_long_names_break_at_hyphens_before_they_break_in_a_word():
+    (names,) = wrap_columns([("name", "a-submission-of-mine")], 0, [], 15)
+    assert names[1] == "a-submission-\nof-mine"
+
+
+def list_shown_cells(table):
+    """The cells that every terminal shows, in one line each."""
+    if isinstance(table, TwoQuestions):
+        return [cell for row in table.rows for cell in row]
+    cells = (cell for column in list_columns(table) if not column.worth for cell in column.cells)
+    return [cell.replace(Verdict.SAME, SAME) for cell in cells]
+
+
+def list_published_tables(suite):
+    """The tables of each protocol, and the one that a suite of two questions leads with."""
+    results = load_published_results(suite).stored
+    for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
+        unit = find_default_unit(results.suite, protocol)
+        if table := make_table(Evidence(results, unit, DRAWS), protocol, results.suite.estimators):
+            yield table
+    if asks_two_questions(results.suite):
+        yield combined_table.make_combined_table(results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", PUBLISHED)
+def test_no_word_of_a_published_table_is_cut_on_80_columns(suite):
+    tables = list(list_published_tables(suite))
+    assert tables
+    for table in tables:
+        render = combined_table.format_text if isinstance(table, TwoQuestions) else format_text
+        shown = printed(render(table, 80), 80)
+        assert max(map(len, shown.splitlines())) <= 80
+        words = set(re.split(r"\s+|(?=~)", shown))
+        for word in (word for cell in list_shown_cells(table) for word in re.split(r"\s+|(?=~)", cell)):
+            name, *parameters = re.split(r"(?<=\w)(?=\()", word)
+            assert word in words or {name, *parameters} <= words, word
