@@ -170,7 +170,7 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
         return None
     if boundary not in layout.boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
-        raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
+        raise CallerError(f"level {t} is not stored in these rankings; write one of {stored}, 0 or 1")
     *upper, lowest = _set_bits(layout.codes[layout.boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _Reading(lowest, tuple(above))

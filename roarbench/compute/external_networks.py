@@ -42,7 +42,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
         raise UnknownName("network of torchvision", name, known)
     if channels != 3:
         raise CallerError(
-            f"torchvision:{name} is made for colour images, these have {channels} channel; write channels = 3"
+            f"torchvision:{name} is made for colour images, but these have {channels} channel; write channels = 3"
         )
     settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
     settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
@@ -87,7 +87,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
             exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
         seen = f"{file} raised {type(error).__name__}: {error}"
-        raise CallerError(f"{seen}; a network's file has to stand alone, with installed packages") from error
+        raise CallerError(f"{seen}; the file must be self-contained and import installed packages only") from error
     maker = getattr(module, function, None)
     wanted = f"def {function}({', '.join(_CONTRACT)})"
     if not callable(maker):
@@ -95,13 +95,13 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
     try:
         inspect.signature(maker).bind(*_CONTRACT)
     except TypeError:
-        raise CallerError(f"{function} of {file} does not take three arguments; write {wanted}") from None
+        raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
     try:
         with forbid_exit():
             made = maker(classes, channels, size)
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
-        remedy = "; build it on the processor, roarbench moves it to a GPU itself" if "CUDA" in str(error) else ""
+        remedy = "; build it on the CPU, roarbench moves it to a GPU itself" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
@@ -115,7 +115,7 @@ def _check_weights(made: nn.Module, maker: str) -> None:
     for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
         if weight.device.type != "cpu":
             seen = f"{maker} returned a network on the device {weight.device}"
-            raise CallerError(f"{seen}; build it on the processor, roarbench moves it to a GPU itself")
+            raise CallerError(f"{seen}; build it on the CPU, roarbench moves it to a GPU itself")
         if weight.dtype is not torch.float32:
             seen = f"{maker} returned a network with weights in {weight.dtype}".replace("torch.", "")
             raise CallerError(f"{seen}, expected float32; return it with .float()")

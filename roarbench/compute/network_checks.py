@@ -33,18 +33,18 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
     given = images.clone()
     logits = compute_checked_logits(model, given, name)
     if not torch.equal(given, images):
-        seen = f"{name} changes the images that it is given, so every later pass would see other images"
+        seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
     if not _equal(logits, compute_checked_logits(model, images.clone(), name)):
-        seen = f"{name} gives other logits for the same images at a second call"
+        seen = f"{name} gives different logits for the same images when called again"
         raise CallerError(
-            f"{seen}; leave out what draws in eval mode, such as F.dropout without training=self.training"
+            f"{seen}; remove random operations in eval mode, such as F.dropout without training=self.training"
         )
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not _equal(logits, alone):
-        seen = f"{name} gives an image other logits alone than in a batch"
+        seen = f"{name} gives an image different logits alone and in a batch"
         raise CallerError(
-            f"{seen}; leave out what mixes images, such as batch norm without running statistics or a mean over axis 0"
+            f"{seen}; remove what mixes images, such as batch norm without running statistics or a mean over axis 0"
         )
     return _warnings(logits, name)
 
@@ -67,8 +67,8 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
     ):
         return
-    outside = ", ".join(_outside(model)) or "a number or an order"
-    seen = f"{name}, built again with the same state dict, gives other logits: it draws {outside} when it is built"
+    outside = ", ".join(_outside(model)) or "numbers or an order"
+    seen = f"{name}, built again with the same state dict, gives different logits: it draws {outside} when it is built"
     raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or draw it from a fixed seed")
 
 
@@ -82,7 +82,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         if is_out_of_memory(error):
             raise
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
-        raise CallerError(f"{name} cannot take images of shape {shape} ({seen})") from error
+        raise CallerError(f"{name} does not accept images of shape {shape} ({seen})") from error
     n = len(images)
     if not isinstance(logits, Tensor):
         seen = f"a {type(logits).__name__}"
@@ -114,7 +114,7 @@ def _warnings(logits: Tensor, name: str) -> list[str]:
         seen, without = "logarithms of probabilities", "log_softmax"
     else:
         return []
-    return [f"{name} returns {seen} where logits are expected, so maps explain those; leave out its last {without}"]
+    return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
 
 
 def _outside(model: nn.Module) -> list[str]:

@@ -47,8 +47,8 @@ def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, in
     if not finite.all():
         image = int(np.argmin(finite.all(axis=1)))
         bad = flat.shape[1] - int(finite[image].sum())
-        seen = f"{bad} of {flat.shape[1]} values that are not finite in float32"
-        raise RunError(f"importance of image {image} of the batch has {seen}; an estimator returns finite numbers")
+        seen = f"{bad} of {flat.shape[1]} values in the map of image {image} of the batch"
+        raise RunError(f"{seen} are NaN or infinite in float32; expected finite numbers")
     return flat
 
 

@@ -127,7 +127,7 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
     side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
     if side < _SIDE // 2:
         raise CallerError(
-            f"vit-quick cannot cut {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
+            f"vit-quick cannot divide {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
         )
     patch = size // side
     model: nn.Module = import_torchvision_models().VisionTransformer(

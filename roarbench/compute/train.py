@@ -95,7 +95,7 @@ def fit(
                 loss := training.losses[-1].item()
             ):
                 found = f"loss {loss} at step {done - 1} of {training.steps}"
-                raise Diverged(f"{found}, expected a finite number; lower the peak rate")
+                raise Diverged(f"{found}, expected a finite number; lower the peak learning rate")
             ending = asked()
             if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
                 checkpoint.save(training.state())
@@ -175,7 +175,7 @@ class Training:
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:
-            why = "; batch norm allows no smaller parts" if normed else ""
+            why = "; with batch norm it cannot be split into smaller parts" if normed else ""
             share = format_bytes(compute_gpu_memory_share())
             seen = f"a step of {self.at_once} images takes more than {share} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")

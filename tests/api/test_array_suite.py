@@ -153,7 +153,7 @@ def test_a_network_that_its_file_does_not_build_is_refused(tmp_path):
         "    pool = nn.AdaptiveAvgPool2d(1)\n"
         "    return Twice(nn.Conv2d(3, 4, 3), nn.ReLU(), pool, nn.Flatten(), nn.Linear(4, 2))\n"
     )
-    with pytest.raises(roarbench.CallerError, match="built again with the same state dict, gives other logits"):
+    with pytest.raises(roarbench.CallerError, match="built again with the same state dict, gives different logits"):
         suite_of(tmp_path, conv(2), network=f"{file}:made")
 
 

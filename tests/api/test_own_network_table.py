@@ -152,7 +152,7 @@ def test_networks_are_a_list_of_modules(networks, images, given, words):
 def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
     noisy = nn.Sequential(networks[1], nn.Dropout())
     noisy[1].train = lambda mode=True: noisy[1]  # stays in training mode, where it draws
-    with pytest.raises(CallerError, match="network 2 gives other logits for the same images at a second call"):
+    with pytest.raises(CallerError, match="network 2 gives different logits for the same images when called again"):
         rb.own_network_gain([networks[0], noisy, networks[2]], images, "grad", levels=LEVELS)
 
 

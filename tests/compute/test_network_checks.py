@@ -41,15 +41,15 @@ def mixed_logits():
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (made(lambda x: x.mul_(0.5).add_(0.1)), "changes the images that it is given.*; begin its forward with x = x"),
-        (nn.Sequential(nn.ReLU(inplace=True), made()).eval(), "changes the images"),
-        (made(lambda x: x + torch.randn_like(x)), "other logits for the same images at a second call"),
-        (made(F.dropout), "other logits for the same images at a second call"),
-        (made(lambda x: x - x.mean(0, keepdim=True)), "an image other logits alone than in a batch"),
-        (without_statistics(), "an image other logits alone than in a batch"),
-        (mixed_logits(), r"cannot take images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
-        (made(lambda x: x[:, :2]), r"cannot take images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1"),
-        (made(lambda x: sys.exit(0)), r"cannot take images .* \(RuntimeError: sys.exit\(0\) was called"),
+        (made(lambda x: x.mul_(0.5).add_(0.1)), "modifies its input images in place.*; begin its forward with x = x"),
+        (nn.Sequential(nn.ReLU(inplace=True), made()).eval(), "modifies its input images"),
+        (made(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
+        (made(F.dropout), "different logits for the same images when called again"),
+        (made(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone and in a batch"),
+        (without_statistics(), "an image different logits alone and in a batch"),
+        (mixed_logits(), r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
+        (made(lambda x: x[:, :2]), r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1"),
+        (made(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
         (made(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
         (made(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
         (made(lambda x: x, lambda y: y.argmax(1)), r"returned int64 of shape \(3,\)"),
@@ -96,7 +96,7 @@ class Mixed(Net):
 
 @pytest.mark.parametrize("buffer", [None, False])
 def test_a_network_that_its_state_dict_does_not_fix_is_refused(buffer):
-    with pytest.raises(CallerError, match=r"gives other logits: it draws order when it is built; register"):
+    with pytest.raises(CallerError, match=r"gives different logits: it draws order when it is built; register"):
         check_rebuilt(Mixed(0, buffer).eval(), Mixed(1, buffer).eval(), IMAGES)
 
 

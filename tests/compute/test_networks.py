@@ -51,7 +51,7 @@ def test_a_transformer_has_patches_that_cover_the_image():
         model = build_network("vit-quick", 7, 3, size, seeded(0))
         side = size // model.conv_proj.kernel_size[0]
         assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
-    with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
+    with pytest.raises(CallerError, match="vit-quick cannot divide 31 x 31 pixels into patches; write a size such as"):
         build_network("vit-quick", 7, 3, 31, seeded(0))
 
 
@@ -179,12 +179,12 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
     ("name", "source", "channels", "said"),
     (
         ("torchvision:resnet19", "", 3, "no network of torchvision 'resnet19'; did you mean 'resnet1"),
-        ("torchvision:resnet18", "", 1, "is made for colour images, these have 1 channel; write channels = 3"),
+        ("torchvision:resnet18", "", 1, "is made for colour images, but these have 1 channel; write channels = 3"),
         ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
         ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
-        ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; a network's file has to"),
+        ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; the file must be self-contained"),
         ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
-        ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
+        ("net.wrong@0", NET, 3, r"wrong of net.py does not accept three arguments; write def wrong\(classes, chan"),
         ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
         ("net.leaves@0", NET, 3, r"leaves\(7, 3, 8\) of net.py raised RuntimeError: sys.exit\('done'\) was called"),
         ("net.build@0", "import sys; sys.exit()", 3, r"net.py raised RuntimeError: sys.exit\(None\) was called"),

@@ -42,7 +42,7 @@ def test_features_are_sums_over_them(shape, unit):
 def test_importance_that_is_not_finite_names_the_image(bad):
     importance = np.zeros((3, 1, 2, 2))
     importance[2, 0, 1, 1] = bad
-    with pytest.raises(RunError, match="importance of image 2 of the batch has 1 of 4 values that are not finite"):
+    with pytest.raises(RunError, match="1 of 4 values in the map of image 2 of the batch are NaN or infinite"):
         arrange_features(importance, (1, 2, 2), Unit.SCALAR)
     for shape in ((3, 2, 2), (1, 2, 3)):
         with pytest.raises(RunError, match=rf"expected \(n, {shape[0]}, 2, {shape[2]}\) or \(n, 2, {shape[2]}\)"):
@@ -98,7 +98,7 @@ def test_planes_by_hand():
     )
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
-    with pytest.raises(CallerError, match=r"level 0.4 is not in these rankings; stored: 0.1, .* \(0 and 1 always\)"):
+    with pytest.raises(CallerError, match=r"level 0.4 is not stored in these rankings; write one of 0.1, .*, 0 or 1"):
         find_removed_bits(planes, 0.4, Order.MORF, layout)
 
 

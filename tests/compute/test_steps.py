@@ -73,7 +73,7 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
 @pytest.mark.parametrize(
     ("make", "images", "said"),
     [
-        (network, 7, "a step of 8 images takes .* worker; batch norm allows no smaller parts; write fewer --workers"),
+        (network, 7, "a step of 8 images takes .* worker; with batch norm it cannot be split"),
         (plain, 0, "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; write"),
     ],
 )

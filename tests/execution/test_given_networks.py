@@ -97,7 +97,7 @@ def test_one_that_changes_its_images_is_refused(path):
         build_network("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
         path.with_name("three.pt"),
     )
-    with pytest.raises(CallerError, match=r"^net.make@\S+ changes the images that it is given"):
+    with pytest.raises(CallerError, match=r"^net.make@\S+ modifies its input images in place"):
         drop_inapplicable_estimators(read_suite(path))
 
 

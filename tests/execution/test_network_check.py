@@ -135,17 +135,17 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ),
         ("Pair", "", "returned a tuple for two images"),
         ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); ask protocols that train nothing"),
-        ("Mixing", "", r"^net.Mixing@\S+ gives an image other logits alone than in a batch"),
-        ("Noisy", "", "gives other logits for the same images at a second call"),
-        ("InPlace", "", "changes the images that it is given"),
+        ("Mixing", "", r"^net.Mixing@\S+ gives an image different logits alone and in a batch"),
+        ("Noisy", "", "gives different logits for the same images when called again"),
+        ("InPlace", "", "modifies its input images in place"),
         (
             "double",
             "",
             r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",
         ),
-        ("meta", "", "^meta of net.py returned a network on the device meta; build it on the processor"),
-        ("cuda", "", "(CUDA|NVIDIA).*; build it on the processor, roarbench moves it to a GPU itself"),
-        ("Drawn", "", "built again with the same state dict, gives other logits: it draws weights when it is built"),
+        ("meta", "", "^meta of net.py returned a network on the device meta; build it on the CPU"),
+        ("cuda", "", "(CUDA|NVIDIA).*; build it on the CPU, roarbench moves it to a GPU itself"),
+        ("Drawn", "", "with the same state dict, gives different logits: it draws weights when it is built"),
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )
@@ -156,7 +156,7 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said
 
 def test_what_speaks_against_a_network_is_told(tmp_path):
     (line,) = drop_inapplicable_estimators(suite(tmp_path, "Softmax")).warnings
-    assert line.startswith("net.Softmax@") and "returns probabilities where logits are expected" in line
+    assert line.startswith("net.Softmax@") and "returns probabilities instead of logits" in line
     assert drop_inapplicable_estimators(suite(tmp_path, "relu")).warnings == []
 
 
