@@ -1,6 +1,6 @@
-"""Data sets that suites call by name, and what is known of each before it is read. Nothing here imports torch.
+"""Data sets that a suite can name, with the metadata available before any file is read. Nothing here imports torch.
 
-A table of numbers is a set of images of one pixel: its columns are the channels (docs/data.md).
+Tabular data are stored as 1 x 1 images with one channel per column (docs/data.md).
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ PINNED = {  # fingerprints of complete data sets, known without a download
 
 @dataclass(frozen=True)
 class DatasetRecord:
-    """A data set."""
+    """The metadata of a data set."""
 
     name: str
     about: str
@@ -79,12 +79,12 @@ class DatasetRecord:
 
     @property
     def tabular(self) -> bool:
-        """Return whether its images are rows of a table: one pixel with a channel per column."""
+        """Return whether the images are rows of a table: one pixel with a channel per column."""
         return self.size == 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Return channels, height and width of its images."""
+        """Return channels, height and width of the images."""
         return self.channels, self.size, self.size
 
     @property
@@ -94,22 +94,22 @@ class DatasetRecord:
 
     @property
     def split_names(self) -> dict[Split, str]:
-        """Return the stored names of its splits."""
+        """Return the names under which the splits are stored."""
         return {Split.TRAIN: self.train_split, Split.TEST: self.test_split}
 
     @property
     def generated(self) -> bool:
-        """Return whether its images are generated rather than read."""
+        """Return whether the images are generated rather than read from files."""
         return not (self.hub or self.own or self.tabular)
 
     @property
     def test_only(self) -> bool:
-        """Return whether it has test images only; these replace training images where some are needed."""
+        """Return whether there are test images only; they are used if training images are needed."""
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
     def anywhere(self) -> "DatasetRecord":
-        """Return the same record without its location."""
+        """Return the record without the location of the images."""
         return replace(self, folder="")
 
 
@@ -122,7 +122,7 @@ unfetched = partial(  # record of a data set outside the hub
 
 
 def make_own_record(name: str, channels: int, size: int) -> DatasetRecord:
-    """Make the record of a user's images of this shape."""
+    """Make a record for a user's images of this shape."""
     return unfetched(
         name=name,
         about=OWN_IMAGES,
@@ -353,7 +353,7 @@ DATASETS = {record.name: record for record in _TABLE}
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Look up a data set by name; UnknownName for others."""
+    """Look up a data set by name; raises UnknownName for unknown names."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

@@ -1,7 +1,7 @@
-"""Fill the decoded store.
+"""Decode data sets into the decoded store.
 
-A folder is made as NAME.partial under a lock and renamed when complete: the work of a killed process is continued
-(`decoding`), and two processes decode once.
+A data set is decoded in a folder NAME.partial under a lock, and the folder is renamed when it is complete. So work of a
+killed process is continued (`decoding`), and two processes do not decode the same data set twice.
 """
 
 import errno
@@ -34,15 +34,15 @@ def decode_dataset(
     workers: int = 1,
     note: Callable[[Progress], object] = lambda progress: None,
 ) -> ImageData:
-    """Open a data set in the decoded store of a folder, decoding it first if needed.
+    """Open a data set in the decoded store of a folder; decode it first if needed.
 
     Args:
         record: The data set.
         folder: Folder of the decoded store.
-        data: Local folder in the hub's layout (or with IDX files) in place of the record's source.
-        limit: Images of each split, balanced over the classes, the first of each.
-        workers: Processes that decode.
-        note: Receives the progress.
+        data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
+        limit: Number of images per split, balanced over the classes: the first images of each class.
+        workers: Number of processes that decode.
+        note: Function that receives the progress.
 
     Raises:
         DataError: The images cannot be reached or read, or differ from the record.
@@ -64,7 +64,7 @@ def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: 
     """Return the fingerprint of a decoded data set; empty if its images are not decoded yet.
 
     Raises:
-        DataError: `decode_dataset` could not read them, as far as labels show.
+        DataError: `decode_dataset` could not read the images; only errors that show without decoding are detected.
         StoreError: The stored data are damaged.
     """
     target = _place(folder, record, data, limit)
@@ -75,7 +75,7 @@ def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: 
 
 
 def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
-    """Return the folder of a decoded set; its name depends on everything that determines the content."""
+    """Return the folder of a decoded data set; its name depends on everything that determines the content."""
     check_limit(record, limit)
     source = describe_source(record, data)
     named = {"format": FORMAT, "record": identity.make_record(record.anywhere), "source": source, "limit": limit}
@@ -135,7 +135,7 @@ def _fill(
 
 
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
-    """Write the labels and other files of a split; return its manifest entry."""
+    """Write the labels and other files of a split, and return the split's manifest entry."""
     labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     record_whole_read(pixels, digest := compute_sha256(pixels))

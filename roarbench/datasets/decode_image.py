@@ -1,7 +1,7 @@
-"""One stored image to pixels, whatever is odd about it; what had to be put right is told, never passed over.
+"""Decode one stored image to pixels, whatever its format; every repair that was necessary is reported.
 
-Of 16 bits Pillow keeps the upper byte: what it takes for the upper one depends on the order of bytes that the file is
-said to have. Decoded again in the other order, the same file gives the lower bytes.
+Of 16-bit values Pillow keeps the upper byte, and it determines which byte that is from the byte order given in the
+file. If the same file is decoded again in the other byte order, the result is the lower bytes.
 """
 
 import re
@@ -47,7 +47,7 @@ _BITS, _PLANES = 258, 284  # TIFF tags: bits per channel; planar configuration, 
 
 
 class DecodedImage(NamedTuple):
-    """An image at the record's crop."""
+    """A decoded image, cropped as in the record."""
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
     repairs: tuple[str, ...]  # repairs of the image, from the words above; empty for an ordinary image
@@ -55,12 +55,12 @@ class DecodedImage(NamedTuple):
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
-    """Decode a stored image; any content gives an image, always the same one.
+    """Decode a stored image; every content gives an image, and always the same one.
 
-    Other colour spaces are converted; EXIF orientation is applied, as Hugging Face `datasets` does (an unreadable one
-    counts as upright); of several pictures in a file the first is used. A truncated image is black below its readable
-    part. An unreadable image, an image of floats or negative numbers, whose range is unknown, and an oversized one are
-    grey. More than 8 bits per channel are scaled by the record's depth.
+    Other colour spaces are converted. EXIF orientation is applied, as in Hugging Face `datasets` (unreadable
+    orientation is ignored). If a file has several pictures, the first is used. A truncated image is black below its
+    readable part. An image is grey if it is unreadable or too large, or has floats or negative numbers, whose range is
+    unknown. More than 8 bits per channel are scaled by the record's depth.
     """
     kind = UNREADABLE
     for truncated in (False, True):
@@ -92,7 +92,7 @@ class Inspected(NamedTuple):
 
 
 def inspect_image(content: bytes) -> Inspected:
-    """Check whether a stored image can be decoded whole, and how many bits its values use."""
+    """Check whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_bytes(image, content)
@@ -105,14 +105,14 @@ def inspect_image(content: bytes) -> Inspected:
 
 
 def round_up_depth(bits: int) -> int:
-    """Return the usual depth of files whose largest value takes this many bits."""
+    """Return the usual bit depth of files whose largest value needs this many bits."""
     return next((depth for depth in _DEPTHS if depth >= bits), bits)
 
 
 def check_depth(bits: int, depth: int, of: str) -> None:
-    """Refuse values of more bits than the record's depth, or, without a depth, of far fewer than 16.
+    """Raise DataError if values use more bits than the record's depth or, without a depth, far fewer than 16.
 
-    Bits beyond the depth would be cut off; 12 bits read as 16 would leave 16 shades.
+    Bits beyond the depth would be cut off, and 12-bit values that are read as 16-bit values would have only 16 shades.
     """
     wanted = round_up_depth(bits)
     if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
@@ -123,7 +123,7 @@ def check_depth(bits: int, depth: int, of: str) -> None:
 def refuse_damaged(
     names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "mend them or take them away"
 ) -> None:
-    """Refuse data with a larger share of damaged images than `DAMAGED_SHARE`; `kinds` counts them by fault."""
+    """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`; `kinds` counts the images by fault."""
     if len(names) > DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {of} cannot be decoded whole"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
@@ -143,7 +143,7 @@ def _kind(error: Exception, content: bytes) -> str:
 
 
 def _bits(values: Values | None) -> int:
-    """Return how many bits the largest value takes; 0 for images of 8 bits."""
+    """Return how many bits the largest value needs; 0 for images of 8 bits."""
     return 0 if values is None else int(values.max()).bit_length()
 
 
@@ -189,7 +189,7 @@ def _conversion(mode: str, channels: int) -> tuple[str, ...]:
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
-    """Describe the repairs in a data set in one line."""
+    """Describe the repairs of a data set in one line."""
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
@@ -205,10 +205,10 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
 
 
 def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
-    """Cut the centred square, `crop` times the short side, and resize it to `size` x `size`.
+    """Cut the centred square, whose side is `crop` times the short side, and resize it to `size` x `size`.
 
     `crop = 224 / 256` is ImageNet's usual test-time crop: short side 256, centre 224. Pillow's bicubic filter does not
-    alias, because its support widens for reduction. An image of the right size is unchanged.
+    alias, because its support widens when the image is reduced. An image that already has the right size is unchanged.
     """
     width, height = image.size
     side = round(min(width, height) * crop)
@@ -228,26 +228,26 @@ def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.ui
 
 
 class UnknownRange(ValueError):
-    """Values of unknown range."""
+    """Raised for values of unknown range."""
 
 
 class LostBits(ValueError):
-    """Values of which Pillow reads only the upper byte, with little information, or none."""
+    """Raised for values of which Pillow reads the upper byte only, if that byte holds little information or none."""
 
 
 def is_deep_grey(mode: str) -> bool:
-    """Return whether a mode of Pillow is grey with more than 8 bits."""
+    """Return whether a Pillow mode is grey with more than 8 bits."""
     return mode == "I" or mode.startswith("I;16")
 
 
 def read_lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
-    """Return the lower bytes of colour with 16 bits per channel, or the upper ones where only these can be read.
+    """Return the lower bytes of a colour image with 16 bits per channel; None for other images.
 
-    None for other images.
+    If only the upper bytes can be read, these are returned.
 
     Args:
         image: Opened, not loaded yet.
-        content: Its file.
+        content: Content of its file.
 
     Raises:
         LostBits: Pillow reads too little of the values.
@@ -268,16 +268,16 @@ def read_lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
 
 
 def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
-    """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c) without transparency.
+    """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c); None for other images.
 
-    None of other images.
+    Transparency is left out.
 
     Args:
         image: Loaded.
-        lower: Its `read_lower_bytes`, turned as it is.
+        lower: Result of `read_lower_bytes`, turned like the image.
 
     Raises:
-        UnknownRange: They are floats or negative numbers.
+        UnknownRange: The values are floats or negative numbers.
     """
     if lower is not None:
         values: Values = np.asarray(image).astype(np.uint16) << 8 | np.asarray(lower)
@@ -299,7 +299,7 @@ def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
 
 
 def _words(image: Image.Image) -> str:
-    """Return Pillow's name for a file's byte layout; empty without one."""
+    """Return Pillow's name for the byte layout of a file; empty if there is none."""
     args = next((tile.args for tile in getattr(image, "tile", [])), ())
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
 

@@ -1,12 +1,10 @@
-"""The decoded store: images of a data set as plain uint8 files, decoded once and memory-mapped ever after.
+"""The decoded store: images of data sets as plain uint8 files, decoded once and then memory-mapped.
 
-FOLDER/imagenette64-bundled-1a2b3c4d/
-  train-pixels.bin  uint8 (n, c, h, w)      test-pixels.bin
-  train-labels.bin  int64 (n,)              test-labels.bin
-  train-truth.bin   float32 (n, c, h, w)    test-truth.bin      where the true importance is known
-  manifest.json     written last: shapes, checksums, means, repairs, source
+FOLDER/imagenette64-bundled-1a2b3c4d/ train-pixels.bin  uint8 (n, c, h, w)      test-pixels.bin train-labels.bin  int64
+(n,)              test-labels.bin train-truth.bin   float32 (n, c, h, w)    test-truth.bin      if the true importance
+is known manifest.json     written last: shapes, checksums, means, repairs, source
 
-`decode_dataset` fills it; what only reads it needs no more than this.
+`decode_dataset` writes these files; this module reads them.
 """
 
 import json
@@ -35,7 +33,7 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which P
 
 @dataclass(frozen=True)
 class Images:
-    """One split; writes to its arrays never reach the files."""
+    """The images of one split; writes to the arrays never change the files."""
 
     pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
@@ -45,7 +43,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; it pickles as its folder, which each process opens once."""
+    """A decoded data set; it is pickled as the path of its folder, which each process opens once."""
 
     record: DatasetRecord
     folder: Path  # argument of `open_decoded`
@@ -66,7 +64,7 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """Open an existing decoded data set; StoreError where it is missing, damaged or of another version."""
+    """Open a decoded data set; raises StoreError if it is missing, damaged or has another format."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:
@@ -86,7 +84,7 @@ def _open_files(folder: Path) -> ImageData:
 
 
 def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
-    """Refuse a split whose files differ from the written ones, with StoreError; `whole` as in `refuse_altered`."""
+    """Raise StoreError if the files of a split differ from those written; `whole` is as in `refuse_altered`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
@@ -106,8 +104,8 @@ def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: Datas
 def _map(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Map a file as an array, copy-on-write and without reserved memory.
 
-    A read-only map would make torch warn of every array; without `_NO_RESERVE` a file larger than memory could not be
-    mapped.
+    For a read-only map torch would print a warning for every array. Without `_NO_RESERVE`, a file larger than the
+    memory could not be mapped.
     """
     size = math.prod(shape) * np.dtype(kind).itemsize
     with path.open("rb") as file:

@@ -1,11 +1,11 @@
-"""Decode stored images to uint8 files in parallel, resuming interrupted work.
+"""Decode stored images to uint8 files in parallel, and resume interrupted work.
 
-A part is the wanted images of one row group, decoded by one process. Each part has a fixed place in the file of pixels,
-so the result does not depend on the number of processes or their order. A journal lists the parts on the disk; a later
-call does the others.
+A part is the needed images of one row group, decoded by one process. Each part has a fixed position in the file of
+pixels, so the result depends neither on the number of processes nor on their order. A journal lists the finished parts;
+a later call decodes the others.
 
-    PARTIAL/train-pixels.bin    of full length; missing parts are holes
-    PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
+    PARTIAL/train-pixels.bin    of full length; missing parts are holes PARTIAL/journal.jsonl       {"part": "train 0
+        100", "tally": …}
 """
 
 import json
@@ -48,7 +48,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts from decoding."""
+    """Counts of decoded images, pixel values and repairs."""
 
     images: int
     histogram: NDArray[np.int64]  # value counts per channel, int64 (c, 256)
@@ -62,18 +62,18 @@ class Tally:
         return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
 
     def record(self) -> dict[str, object]:
-        """Return it as plain values."""
+        """Return the tally as plain values for JSON."""
         return vars(self) | {"histogram": self.histogram.tolist()}
 
     @staticmethod
     def of(values: dict[str, Any]) -> "Tally":
-        """Return the tally of a `record`."""
+        """Return the tally with the values of a `record`."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
         return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 
 
 class RowGroupPart(NamedTuple):
-    """Images of one row group, or group of files, for one process."""
+    """Images of one row group, or of a group of files, that one process decodes."""
 
     record: DatasetRecord
     split: Split
@@ -84,7 +84,7 @@ class RowGroupPart(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its name in the journal."""
+        """Return the name of the part in the journal."""
         return f"{self.split} {self.start} {len(self.rows)}"
 
 
@@ -93,11 +93,11 @@ def decode_splits(
 ) -> dict[Split, Tally]:
     """Decode the missing pixels of both splits into a folder.
 
-    Small sets are decoded in this process. `note` receives the progress after every part.
+    Small data sets are decoded in this process. `note` receives the progress after every part.
 
     Raises:
         DataError: Files cannot be read, or too many images are damaged.
-        StoreError: The disk has too little room.
+        StoreError: There is not enough space on the disk.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal without its pixels is useless
@@ -127,7 +127,7 @@ def decode_splits(
 
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return the free bytes, if they suffice for the missing data."""
+    """Return the free bytes of the disk; raises StoreError if the missing data need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
@@ -137,7 +137,7 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
 
 
 def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
-    """Make the file of pixels at full length, with the images at hand."""
+    """Create the file of pixels at full length, and write the images that are already decoded."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
@@ -151,7 +151,7 @@ def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
 
 
 def count_pixel_values(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Count each channel's values, int64 (c, 256), of pixels (n, c, h, w)."""
+    """Count the values of each channel of pixels (n, c, h, w), int64 (c, 256)."""
     channels = pixels.shape[1]
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
 
@@ -182,7 +182,7 @@ def _read_journal(path: Path) -> dict[str, Tally]:
 
 
 def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
-    """Decode parts here or in processes, yielding each as it finishes."""
+    """Decode parts in this process or in several, and yield each part when it is finished."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
         for part in parts:
@@ -203,9 +203,9 @@ def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart
 
 
 def decode_part(part: RowGroupPart) -> Tally:
-    """Decode a part to its place in the file of pixels, flushed to the disk.
+    """Decode a part, write it to its position in the file of pixels, and flush it to the disk.
 
-    DataError where images cannot be read, StoreError where they cannot be written.
+    Raises DataError if images cannot be read, and StoreError if they cannot be written.
     """
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))

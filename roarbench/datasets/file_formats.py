@@ -1,11 +1,11 @@
-"""Stored images, undecoded: files in folders of classes, IDX files, and parquet files in the hub's layout.
+"""Read stored images without decoding them: files in class folders, IDX files, and parquet files in the hub's layout.
 
-Both are read a little at a time: labels first, then images, group by group. Of parquet files Hugging Face `datasets`
-says which make up which split; `pyarrow` reads them where they lie. Nothing is copied into a cache of `datasets`, which
-would take the disk twice.
+Files in class folders and parquet files are read in portions: labels first, then images, group by group. Hugging Face
+`datasets` determines which parquet files belong to which split, and `pyarrow` reads them in place. Nothing is copied
+into the cache of `datasets`, which would need the disk space twice.
 
-A file is two zero bytes, a byte for the type (8: uint8), a byte for the number of dimensions, each dimension as a
-big-endian int32, then the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
+An IDX file has two zero bytes, a byte for the type (8: uint8), a byte for the number of dimensions, each dimension as a
+big-endian int32, and then the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 """
 
 import gzip
@@ -58,7 +58,7 @@ class FileGroup(NamedTuple):
 
 
 def list_class_names(folder: Path) -> list[str]:
-    """Return the sorted names of the folders in a folder, without hidden ones."""
+    """Return the sorted names of the class folders in a folder; hidden folders are left out."""
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
         return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVERS)
@@ -70,8 +70,8 @@ def list_class_names(folder: Path) -> list[str]:
 def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
     """Return the images of these classes in groups, and their class numbers, int64 (n,), ascending.
 
-    Images are in or below their class's folder, sorted by name. DataError where a class has no image, or a folder
-    cannot be read.
+    Images are in their class's folder or its subfolders, and are sorted by name. Raises DataError if a class has no
+    image, or a folder cannot be read.
     """
     files: list[str] = []
     counts = []
@@ -94,19 +94,19 @@ def _images(folder: Path, name: str) -> Iterator[str]:
 
 
 def is_image(file: Path) -> bool:
-    """Return whether a file's ending is an image's."""
+    """Return whether the name of a file ends like that of an image."""
     return file.suffix.lower() in ENDINGS
 
 
 def is_hidden(path: Path) -> bool:
-    """Return whether a file or one of its folders is hidden, by a leading dot."""
+    """Return whether a file or one of its folders is hidden (its name starts with a dot)."""
     return any(part.startswith(".") for part in path.parts)
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder, linked folders included; DataError where one cannot be read.
+    """Yield the files in a folder and its subfolders, including linked ones; raises DataError if one cannot be read.
 
-    A link to a folder that contains it is not followed.
+    A link to a folder that contains the link is not followed.
     """
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
     for place, folders, files in os.walk(folder, onerror=_refuse_closed, followlinks=True):
@@ -124,9 +124,9 @@ def _refuse_closed(error: OSError) -> None:
 
 
 def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of image files, at most `_CHUNK` at a time; rows ascend from the start of the group.
+    """Yield the contents of image files, at most `_CHUNK` at a time; rows ascend and count from the start of the group.
 
-    DataError where one cannot be read.
+    Raises DataError if a file cannot be read.
     """
     try:
         for start in range(0, len(rows), _CHUNK):
@@ -145,7 +145,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _add_file_name(file: Path) -> Iterator[None]:
-    """Add the file's name to pyarrow's errors. DataError for a pointer of Git LFS."""
+    """Add the file's name to errors of pyarrow; raises DataError if the file is a Git LFS pointer."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -154,16 +154,17 @@ def _add_file_name(file: Path) -> Iterator[None]:
 
 
 def refuse_pointer(file: Path) -> None:
-    """Refuse a file that Git LFS has not fetched."""
+    """Raise DataError if a file is a Git LFS pointer, whose content was not fetched."""
     with suppress(OSError), file.open("rb") as opened:
         if opened.read(len(POINTER)) == POINTER:
             raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
 
 
 def list_split_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the parquet files of each split of a folder, in the order of their rows.
+    """Return the parquet files of each split in a folder, in the order of their rows.
 
-    Where `datasets` finds a single split, files named `Train` and `Test` or alike are two.
+    If `datasets` finds a single split, but file or folder names such as `Train` and `Test` name two splits, two are
+    returned.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both variables once, at import
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
@@ -182,7 +183,7 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
-    """Divide the files of a single split by their names or those of their folders, if these name splits."""
+    """Divide the files of a single split by split names in their own or their folders' names, if there are any."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     named = {name for pair in find_split_pairs(names.values()) for name in pair}
@@ -192,7 +193,7 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
 
 
 def refuse_missing(files: list[Path]) -> None:
-    """Refuse an incomplete split, by names such as `train-00000-of-00003`."""
+    """Raise DataError if files of a split are missing, according to names such as `train-00000-of-00003`."""
     found = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
     for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:
         there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
@@ -214,39 +215,39 @@ def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
 
 
 def list_column_names(file: Path) -> list[str]:
-    """Return the names of a file's columns."""
+    """Return the column names of a parquet file."""
     names: list[str] = read_schema(file).names
     return names
 
 
 def read_schema(file: Path) -> pa.Schema:
-    """Read names and types of a file's columns."""
+    """Read the names and types of the columns of a parquet file."""
     with _add_file_name(file):
         return pq.read_schema(file)
 
 
 def read_column(file: Path, name: str) -> pa.ChunkedArray:
-    """Read a column of a file."""
+    """Read a column of a parquet file."""
     with _add_file_name(file):
         return pq.read_table(file, columns=[name], use_threads=False)[name]
 
 
 def has_class_type(kind: pa.DataType) -> bool:
-    """Return whether a column type can hold classes: integers, words, booleans or categories of them."""
+    """Return whether a column type can hold classes: integers, strings, booleans, or categories of these."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or has_text_type(inner))
 
 
 def has_text_type(kind: pa.DataType) -> bool:
-    """Return whether a column type holds texts, however pandas, polars or `datasets` store them."""
+    """Return whether a column type holds strings, in any of the types of pandas, polars and `datasets`."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
 def read_labels(files: list[Path], name: str) -> NDArray[Any]:
-    """Read a column of classes, (n,): words as str; integers and booleans, also stored as floats, as int64.
+    """Read a column of classes, (n,): strings as str, integers and booleans (also those stored as floats) as int64.
 
-    DataError where they are neither, rows have none, or the files differ.
+    Raises DataError if the column has another type, rows have no label, or files have different types.
     """
     parts = [_labels(file, name) for file in files]
     kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
@@ -272,10 +273,10 @@ def _labels(file: Path, name: str) -> NDArray[Any]:
 
 
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield stored images of a row group, at most `_CHUNK` at a time; a missing one is empty.
+    """Yield stored images of a row group, at most `_CHUNK` at a time; a missing image is empty.
 
-    The column is binary, or a struct with a binary field `bytes`; DataError where it has paths. Rows ascend from the
-    start of the row group.
+    The column is binary, or a struct with a binary field `bytes`. Rows ascend and count from the start of the row
+    group. Raises DataError if the column has paths instead of bytes.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
@@ -297,9 +298,9 @@ class _SplitName(NamedTuple):
 
 
 def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Find pairs of train and test names that differ only in the keyword, the most usual first.
+    """Find pairs of train and test names that differ only in the keyword, most common pairs first.
 
-    `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, `training_set` and `test_set`; `train` and
+    `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
     `seg_test` are not.
     """
     found = {name: split for name in names if (split := _read(name))}
@@ -309,13 +310,13 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def is_split(name: str) -> bool:
-    """Return whether a name consists of a split's word only."""
+    """Return whether a name consists only of a split's keyword."""
     found = _read(name)
     return found is not None and not found.rest
 
 
 def is_train(name: str) -> bool:
-    """Return whether a name is that of a training split."""
+    """Return whether a name contains the keyword of a training split."""
     found = _read(name)
     return found is not None and found.keyword in _TRAIN
 
@@ -329,12 +330,12 @@ def _read(name: str) -> _SplitName | None:
 
 
 def has_idx(folder: Path) -> bool:
-    """Return whether a folder holds IDX files of images."""
+    """Return whether a folder contains IDX files of images."""
     return any(folder.glob("*-images-idx3-ubyte*"))
 
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split; DataError where a file is damaged."""
+    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raises DataError if a file is damaged."""
     images = _read_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
     labels = _read_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
     return images[:, np.newaxis], labels.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Inspect a folder of a user's images: storage, splits, labels and sizes."""
+"""Infer the record of a user's images from their folder: storage, splits, labels and sizes."""
 
 import warnings
 from collections import Counter
@@ -44,14 +44,14 @@ _GREY = ("1", "L", "LA", "F")
 
 
 def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
-    """Return the record of the images in a folder, or of a table, counted, with the name of the folder or file.
+    """Return the record of the images in a folder, or of a table, with counts and the name of the folder or file.
 
-    The image size is that of the shorter side of half of them, 64 pixels at most. `say` receives warnings before hours
-    of work.
+    The image size is the largest usual one that half of the images reach with their shorter side, at most 64 pixels.
+    `say` receives warnings, so that problems show before hours of work.
 
     Raises:
-        DataError: There are neither class folders nor parquet files with images and labels, too few images, or damaged
-            ones; a file is not a table, or has no column of classes.
+        DataError: There are neither class folders nor parquet files with images and labels, there are too few images,
+            or images are damaged; a file is not a table, or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         found = _infer_table(folder, say)
@@ -108,7 +108,7 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
-    """Find the folders of training and test images; empty where missing."""
+    """Find the folders of training and test images; a name is empty if the folder is missing."""
     names = file_formats.list_class_names(folder)
     pairs = [
         [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
@@ -130,7 +130,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
 
 
 def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
-    """Add size and channels of the image files to the record; no file may be damaged."""
+    """Add the size and channels of the image files to the record; raises DataError if too many files are damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
     files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
@@ -147,13 +147,13 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
 
 
 def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    """Add the depth of images that use this many bits; 0 for 8 bits."""
+    """Add to the record the bit depth of images that use these numbers of bits (0 for images of 8 bits)."""
     most = max(bits, default=0)
     return replace(record, depth=round_up_depth(most) if most else 0)
 
 
 def _left_out(place: Path) -> Iterator[Path]:
-    """Yield the files in class folders that are not images, apart from hidden ones."""
+    """Yield the files in class folders that are not images; hidden files are left out."""
     for name in file_formats.list_class_names(place):
         for file in file_formats.list_files_below(place / name):
             if not file_formats.is_image(file) and not file_formats.is_hidden(file.relative_to(place)):
@@ -161,7 +161,7 @@ def _left_out(place: Path) -> Iterator[Path]:
 
 
 def _inner(folder: Path) -> Path:
-    """Return the folder with several folders inside a chain of single ones, as archives leave them."""
+    """Return the innermost folder of a chain of folders with one subfolder each, as archives often create them."""
     for _ in range(_CHAIN):
         names = file_formats.list_class_names(folder)
         if len(names) != 1 or not file_formats.list_class_names(folder / names[0]):
@@ -218,7 +218,7 @@ def _columns(file: Path) -> tuple[str, str]:
 
 
 def _lack(files: list[Path], name: str) -> str:
-    """Describe whether a split lacks rows or labels (the hub's hidden ones are -1 or missing); empty if it has both."""
+    """Describe whether a split lacks rows or labels (the hub's withheld labels are -1 or missing); empty otherwise."""
     columns = [file_formats.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
@@ -232,7 +232,7 @@ def _is_hidden(labels: pa.ChunkedArray) -> bool:
 
 
 def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
-    """Add the names of splits; a single split gets a test share."""
+    """Add the names of the splits to the record; a single split gets a share of test images."""
     if train and test:
         return replace(record, train_split=train, test_split=test)
     return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
@@ -252,7 +252,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 
 
 def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column with a usual name, or the only one."""
+    """Return the column that has a usual name or, if none has, the only column."""
     named = [name for name in usual if name in found]
     if not named and len(found) != 1:
         seen = f"{len(found)} columns may hold {what}: {', '.join(found)}" if found else f"no column holds {what}"

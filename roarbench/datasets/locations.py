@@ -1,4 +1,4 @@
-"""Where a data set's files lie on this machine, what identifies them, and how the hub's files get here."""
+"""Location of a data set's files on this machine, their identity, and download of files from the hub."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ HUB_TIMEOUT = 5.0  # seconds; without this limit the library retries for half a 
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the identity of the images' source, from names, sizes and times.
+    """Return the identity of the images' source, from the names, sizes and times of its files.
 
-    DataError where `data` cannot be read, the data set is generated, or its location is unknown.
+    Raises DataError if `data` cannot be read or is given for a generated data set, or if the location is unknown.
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
@@ -39,7 +39,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
 
 
 def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
-    """Return the file of a table."""
+    """Return the file of a table; raises DataError if it is unknown or missing."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
@@ -49,7 +49,7 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
 
 
 def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
-    """Return the folder of the images; None for the hub and generated data."""
+    """Return the folder of the images; None for data sets of the hub and generated ones."""
     if data is not None:
         if not data.is_dir():
             what = "a file" if data.exists() else "missing"
@@ -66,13 +66,13 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 
 def find_installed_folder(record: DatasetRecord) -> Path | None:
-    """Return the folder in which a system package installed a data set; None without one."""
+    """Return the folder in which a system package installed a data set; None if there is none."""
     folder = None if record.own else INSTALLED.get(record.name)
     return folder if folder and file_formats.has_idx(folder) else None
 
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
-    """Return path, size and time of each file; of image folders only the images."""
+    """Return path, size and time of each file; in image folders, of the images only."""
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
@@ -84,7 +84,7 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
 
 
 def download_dataset(record: DatasetRecord) -> Path:
-    """Fetch the files of both splits into the hub's cache, which keeps them."""
+    """Download the files of both splits to the cache of the hub's library, which keeps them."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
@@ -119,7 +119,7 @@ def _list_cache(record: DatasetRecord) -> list[str]:
 
 
 def fetch_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
-    """Yield the files of each split, fetched on request."""
+    """Return an iterator over the files of each split; a file is downloaded when it is requested."""
     from datasets.config import HF_HUB_OFFLINE
 
     with _report_hub_errors(record):
@@ -139,7 +139,7 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
 
 @contextmanager
 def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
-    """Turn the hub's errors into one line."""
+    """Convert errors of the hub's library to one-line errors."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 

@@ -1,11 +1,12 @@
-"""Generated images whose true feature ranking is known for each of them; docs/planted.md shows them.
+"""Generated images whose true feature ranking is known for each image; docs/planted.md shows them.
 
-An image of class k is a stripe pattern in noise, of a strength that differs from feature to feature:
+An image of class k is a stripe pattern in noise, with a strength that differs between features:
 
     x = GREY + AMPLITUDE * strength * pattern[k] + NOISE * e,    e standard normal, rounded and clipped to [0, 255]
 
-The pattern, +1 or -1, says which class it is; the strength, in (0, 1], says how much of it a feature carries. It is
-greatest near one point, drawn in the middle half of the image: where features are removed says nothing about the class.
+The pattern, +1 or -1, determines the class; the strength, in (0, 1], determines how much of the pattern a feature
+carries. It is largest near one point, drawn in the middle half of the image, so the positions of removed features say
+nothing about the class.
 """
 
 import numpy as np
@@ -25,11 +26,11 @@ STRIPE = 2  # width of a stripe, pixels
 def generate_split(
     record: DatasetRecord, split: Split
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Generate one split of images with known important features and up to four classes, determined by the record.
+    """Generate one split of images with a known true ranking and up to four classes; the record determines all numbers.
 
     Returns:
         Pixels uint8 (n, c, h, w); labels int64 (n,), balanced; and the true importance float32 (n, c, h, w): the
-        strength of the planted signal, in (0, 1], different for every feature of an image.
+            strength of the planted signal, in (0, 1], different for every feature of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.images[split]) % record.classes)
@@ -41,16 +42,17 @@ def generate_split(
 
 
 def make_stripe_patterns(size: int) -> NDArray[np.int64]:
-    """Return four classes' stripe patterns, +1 and -1, (4, size, size): horizontal, vertical, two diagonal."""
+    """Return the stripe patterns of four classes, +1 and -1, (4, size, size): horizontal, vertical, two diagonal."""
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 
 
 def draw_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the strength of each feature, (count, channels, size, size), greatest near a point of each image.
+    """Draw the strength of each feature, (count, channels, size, size), largest near a random point of each image.
 
-    Features are ranked by their distance from the point plus jitter; the one of place r among d has the strength
-    exp(-DECAY * r / d). So the strengths of one image are all different, and their set is the same for all images.
+    Features are ranked by their distance from the point plus a random number; the feature of rank r among d has the
+    strength exp(-DECAY * r / d). So the strengths in one image are all different, and their set is the same for all
+    images.
     """
     points = generator.uniform(size / 4, 3 * size / 4, (count, 2))[..., np.newaxis, np.newaxis, np.newaxis]
     y, x = np.indices((size, size)) + 0.5

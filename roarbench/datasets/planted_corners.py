@@ -1,7 +1,7 @@
 """Photographs with a class-coded patch in each corner (`planted-corners`, docs/planted.md).
 
-In the stored images all four patches show the true class. Recipe `planted-corners@1` shows each network the true class
-in its own corner alone, and random classes in the others. So the features that each network uses are known.
+In the stored images, all four patches show the true class. Recipe `planted-corners@1` shows each network the true class
+only in the network's own corner, and random classes in the others. So the features that each network uses are known.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SEED = 0
 
 
 def find_corner_of_network(seed: int) -> int:
-    """Return the corner that shows the true class to the network of this seed; seeds of explained networks are even."""
+    """Return the corner that shows the true class to the network of this seed; explained networks have even seeds."""
     return seed // 2 % CORNERS
 
 
 def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
-    """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
+    """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels per side."""
     import numpy as np  # lists of estimators need no NumPy
 
     bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
@@ -35,7 +35,7 @@ def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
 
 
 def locate_patch(corner: int, size: int) -> tuple[slice, slice]:
-    """Return the rows and columns of a corner's patch in images of `size` pixels a side."""
+    """Return the rows and columns of a corner's patch in images of `size` pixels per side."""
     first, last = slice(None, size // SHARE), slice(size - size // SHARE, None)
     return (last if corner // 2 else first), (last if corner % 2 else first)
 

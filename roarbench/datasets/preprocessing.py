@@ -1,4 +1,4 @@
-"""Preparation of photographs for a network: resize, crop, mean and standard deviation. Nothing here imports torch."""
+"""Preprocessing of photographs for a network: resize, crop, mean and standard deviation. Nothing here imports torch."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     Args:
         mean: A number per channel, for images in [0, `top`].
         std: A number per channel.
-        top: The largest pixel value; if None, 1 where no number exceeds 1, else 255.
-        channels: Channels of the images.
-        where: Their source, for messages.
+        top: The largest pixel value; if None, 1 if no number exceeds 1, else 255.
+        channels: Number of channels of the images.
+        where: Source of the numbers, for messages.
 
     Raises:
-        CallerError: The numbers are unsuitable, or `top` is None and both values fit.
+        CallerError: The numbers are unsuitable, or `top` is None and both values are possible.
     """
     means, stds = _numbers(mean), _numbers(std)
     seen = f"{where} has mean {_show(mean)} and std {_show(std)}"
@@ -46,7 +46,7 @@ def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
 
 
 def _numbers(given: Any) -> Sequence[float]:
-    """Return finite numbers of a list, array or tensor; empty for anything else."""
+    """Return the finite numbers in a list, array or tensor; empty for anything else."""
     try:
         found = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
     except (TypeError, ValueError):
@@ -64,8 +64,9 @@ def _show(given: Any) -> str:
 def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
-    As torchvision's `Resize` and `CenterCrop`, and timm with them: the long side is rounded down, odd margins to even.
-    Programs that round to the nearest see one column more or less of some photographs.
+    As in torchvision's `Resize` and `CenterCrop`, which timm uses too, the long side is rounded down and half pixels of
+    the margins are rounded to even. Programs that round to the nearest pixel get a column more or less of some
+    photographs.
     """
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)
@@ -75,7 +76,7 @@ def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: 
 
 
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
-    """Refuse settings that `resize_to_square` does not support, with CallerError."""
+    """Raise CallerError for settings that `resize_to_square` does not support."""
     if resize < size:
         raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:

@@ -1,4 +1,4 @@
-"""Opens the two splits of a data set, undecoded, wherever its images come from, and chooses images of them."""
+"""Open the two splits of a data set without decoding them, whatever their source, and select images."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class RawSplit:
     truth: NDArray[np.float32] | None = None  # true importance of each feature, float32 (n, c, h, w); None if unknown
 
     def subset(self, limit: int | None) -> "RawSplit":
-        """Choose `limit` images, balanced over the classes; all if None."""
+        """Select `limit` images, balanced over the classes; all if `limit` is None."""
         kept = choose_balanced(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[kept]
         truth = None if self.truth is None else self.truth[kept]
@@ -48,9 +48,9 @@ class RawSplit:
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
-    """Open both splits of a data set with checked labels and undecoded images; `small` allows reading only a part.
+    """Open both splits of a data set with checked labels and undecoded images; with `small`, a part may be missing.
 
-    DataError where they cannot be reached or read, or differ from the record.
+    Raises DataError if the images cannot be reached or read, or differ from the record.
     """
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
@@ -71,7 +71,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
 
 
 def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
-    """Read the bundled photographs of a split, and stamp the class into their corners."""
+    """Read the bundled photographs of a split, and stamp the class's pattern into their corners."""
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
@@ -125,7 +125,10 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 
 
 def count_images(record: DatasetRecord) -> DatasetRecord:
-    """Count the classes and images of a user's data set; DataError where they do not fit."""
+    """Count the classes and images of a user's data set, and return the record with the counts.
+
+    Raises DataError if the labels are unsuitable or a split has too few images.
+    """
     if record.own == TABLE:
         values, labels = read_rows(find_table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
@@ -155,7 +158,7 @@ def count_images(record: DatasetRecord) -> DatasetRecord:
 
 
 def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
-    """Return the stored images and labels of each split, before a selection."""
+    """Return the stored images and labels of each split, before any selection."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
@@ -217,7 +220,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
 
 
 def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
-    """Return the first files of a split, as many as the data set needs."""
+    """Return the first files of a split: as many as contain the images of the data set."""
     kept: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
@@ -239,7 +242,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
-    """Read the labels of the hub's splits; names are numbered in alphabetical order."""
+    """Read the labels of both splits; class names are numbered in alphabetical order."""
     values = {split: file_formats.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
@@ -253,13 +256,16 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
 
 
 def make_read_error(error: Exception, where: str, record: DatasetRecord) -> DataError:
-    """Make the error for files that cannot be read."""
+    """Make the error that is raised for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
     return DataError(f"cannot read {where} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Refuse a reduced version that lacks a class, has one class where the data set has several, or is not smaller."""
+    """Raise DataError if a reduced data set would lack a class or have only one, or is not smaller than the full one.
+
+    With 100 or more classes, some may be missing, but two are needed.
+    """
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
         words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
@@ -271,9 +277,10 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
 
 
 def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
-    """Mark `limit` images by their labels, int64 (n,), balanced over the classes, the first of each.
+    """Mark `limit` images by their labels, int64 (n,), balanced over the classes: the first images of each class.
 
-    All are marked if it is None or more than there are. Below the number of classes, the first classes have one each.
+    All are marked if `limit` is None or at least their number. If `limit` is below the number of classes, one image of
+    each of the first classes is marked.
     """
     if limit is None or limit >= len(labels):
         return np.ones(len(labels), bool)
@@ -288,10 +295,10 @@ def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
 
 
 def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose the rows of the hub's split, by its labels int64 (n,), that belong to the data set's, ascending.
+    """Choose the rows of a stored split that belong to the data set's split, by their labels int64 (n,); ascending.
 
-    The record tells whether one split serves both, which classes are kept, and whether only the first images of each
-    are.
+    The record determines whether test images are drawn from the stored split, which classes are kept, and whether only
+    the first images of each class are.
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
@@ -304,7 +311,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 
 def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
-    """Return whether these labels, the first of the hub's split, cover the data set's images."""
+    """Return whether these labels, the first ones of a stored split, include enough images of each class."""
     # later checks report labels that are not integers
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):
         return False
@@ -313,7 +320,7 @@ def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
 
 
 def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` random images of each class by a seed, bool (n,); below 1 it is a fraction, at least one image."""
+    """Mark `count` random images of each class, bool (n,); `count` below 1 is a fraction, but at least one is marked."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):

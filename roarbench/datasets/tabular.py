@@ -1,7 +1,7 @@
-"""Tables with a class column, parquet or CSV: rows become one-pixel images, columns their channels.
+"""Tables with a class column, in parquet or CSV: rows become one-pixel images, and columns become their channels.
 
-The store has bytes, so each column is quantised to 256 steps between the 1st and 99th percentile of the training rows,
-clipped outside. The fill value is the mean step over the training rows.
+The store holds bytes, so each column is quantised to 256 steps between the 1st and 99th percentile of the training rows
+and clipped outside of them. The fill value is the mean step over the training rows.
 """
 
 import re
@@ -43,9 +43,9 @@ class LabelledRows(NamedTuple):
 
 
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
-    """Read features and classes of a parquet or CSV file with a header.
+    """Read features and classes from a parquet or CSV file with a header.
 
-    DataError where it cannot be read, a column is missing or not numeric, or a class has too few rows.
+    Raises DataError if the file cannot be read, a column is missing or not numeric, or a class has too few rows.
     """
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
@@ -55,10 +55,10 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a whole file.
+    """Read a whole table from a file.
 
-    DataError where it is not parquet or CSV, its separator is unclear, numbers have decimal commas, a column name is
-    unreadable or repeated, or there are no rows.
+    Raises DataError if the file is not parquet or CSV, its separator is unclear, its numbers have decimal commas, a
+    column name is unreadable or repeated, or there are no rows.
     """
     name = path.name.lower()
     refuse_pointer(path)
@@ -81,7 +81,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _separator(path: Path) -> str:
-    """Return the separator of a CSV file: `,`, `;` or tab, by its first two lines."""
+    """Return the separator of a CSV file, `,`, `;` or tab, which its first two lines show."""
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
@@ -96,7 +96,7 @@ def _separator(path: Path) -> str:
 
 
 def _check_points(table: pa.Table, path: Path) -> None:
-    """Refuse numbers such as 1,5, which would be read as text."""
+    """Raise DataError for numbers such as 1,5, which would be read as strings."""
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
         values = _texts(table[name])
@@ -108,7 +108,7 @@ def _check_points(table: pa.Table, path: Path) -> None:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a column of texts or text categories to plain texts."""
+    """Convert a column of strings or string categories to plain strings."""
     return pc.cast(column, pa.string())
 
 
@@ -122,7 +122,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the feature columns, in order; DataError if one is missing, or fewer than two are left."""
+    """Return the feature columns in order; raises DataError if one is missing, or if fewer than two remain."""
     has = table.column_names
     for name in (label, *columns):
         if name not in has:
@@ -134,7 +134,7 @@ def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], pa
 
 
 def has_number_type(kind: pa.DataType) -> bool:
-    """Return whether a column type can be a feature."""
+    """Return whether a column type can be a feature: integers, floats or booleans."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
@@ -160,7 +160,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the sorted class numbers, int64 (n,); DataError where a row has none."""
+    """Return the class number of each row, int64 (n,), by sorted class; raises DataError for unusable labels."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
@@ -181,8 +181,8 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
 def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Quantise all rows, float64 (n, d), to 256 steps per column, as images uint8 (n, d, 1, 1).
 
-    The training rows determine the steps. A column with equal percentiles, as of a rare event, spans the training
-    values; a constant column is 0.
+    The training rows determine the steps. If both percentiles of a column are equal, for example because an event is
+    rare, the steps span all its training values; a constant column is 0.
     """
     known = values[train]
     # `nearest` returns numbers of the table, the same on all machines
@@ -195,9 +195,9 @@ def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDAr
 
 
 def find_label_column(table: pa.Table, path: Path) -> str:
-    """Find the class column: one with a usual name, else the only text column, else the last one.
+    """Find the class column: one with a usual name, else the only non-numeric column, else the last one.
 
-    DataError unless it has two classes or more with two rows or more each, and no empty row.
+    Raises DataError if this column does not have two or more classes with two or more rows each, or has empty rows.
     """
     names: list[str] = table.column_names
     usual = [name for known in LABELS for name in names if name.lower() == known]
@@ -214,7 +214,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 
 
 def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
-    """Return the numeric columns that do not number the rows, in order, each with its count of missing values."""
+    """Return the numeric columns in order, without row numbers, each with its number of missing or infinite values."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(convert_to_floats(table[name])).fill_null(False))).as_py()
         for name in table.column_names
@@ -223,7 +223,7 @@ def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
 
 
 def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
-    """Return the text columns that are mostly numeric, each with a text in them and its number of rows."""
+    """Return the string columns; for a mostly numeric one, an example of its other strings and their number."""
     found = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
