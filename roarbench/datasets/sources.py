@@ -320,7 +320,7 @@ def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
 
 
 def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` random images of each class, bool (n,); `count` below 1 is a fraction, but at least one is marked."""
+    """Mark `count` random images of each class, bool (n,); below 1 it is a fraction, but at least one is marked."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):
