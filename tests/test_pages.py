@@ -119,7 +119,6 @@ def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published,
     gains = {name: format_interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
-        "docs/validity.md": ("sgsq-grad",),
         "studies/small_networks/README.md": ("var-grad", "sgsq-grad"),
     }
     for page, names in pages.items():
