@@ -100,8 +100,8 @@ ROAR = Protocol(
     method="remove the most important features, then train a new network on what is left",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what is left. 0 = Random.",
-    limits="If masks reveal the class, the better map loses; smooth masks erase more shape than the removed pixels "
-    "carry; redundant features replace each other",
+    limits="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond the "
+    "removed pixels; redundant features replace each other",
     use="To compare with the paper; with `mask-only` and blurred twins",
 )
 KAR = replace(
@@ -110,11 +110,11 @@ KAR = replace(
     order=Order.LERF,
     title="KAR",
     tab="Keep and retrain",
-    question="Does accuracy stay when the network is retrained on the top-ranked features alone?",
+    question="Does accuracy stay high when the network is retrained on the top-ranked features alone?",
     method="remove the least important features, then train a new network on what is left",
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on them. 0 = Random.",
-    limits="Masks that reveal the class are rewarded: a map that encodes only the class wins",
+    limits="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
     use="With `roar`, to see whether both orders agree",
 )
 DIFFROAR = Protocol(
@@ -134,7 +134,7 @@ DIFFROAR = Protocol(
     "the least and the most important ones, and both networks are retrained. Random scores 0, as does any ranking "
     "whose two ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
-    limits="As `roar` and `kar`: masks reveal the class",
+    limits="As `roar` and `kar`: masks may reveal the class",
     use="If there are no controls; to compare with Shah et al. 2021",
 )
 
@@ -152,8 +152,8 @@ MASK_ONLY = Protocol(
     gain="",
     meaning="",
     zero="",
-    limits="Gives no gain; a network that also sees the image may ignore the mask",
-    use="Before you trust a verdict of `roar` or `kar`",
+    limits="There is no gain; a network that also sees the image may ignore the mask",
+    use="To check a verdict of `roar` or `kar`",
 )
 
 
@@ -167,7 +167,7 @@ MORF = Protocol(
     method="remove the most important features and score the reference as it is, not retrained",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and the *same network* answers. It never saw such images. 0 = Random.",
-    limits="Damaged images are unlike the training images; smooth and scattered masks break the network differently",
+    limits="Damaged images are unlike the training images; smooth and scattered masks harm the network differently",
     use="To find errors in seconds; measures faithfulness to one network, not to the data",
 )
 LERF = replace(
@@ -201,9 +201,9 @@ OWN_NETWORK = Protocol(
     meaning="Gain: predictions lost under a network's own maps minus those under others'. It is in points; a map that "
     "is the same for all networks scores 0.",
     zero="a map that does not depend on the network, such as Random's",
-    limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
-    "network scores high; damaged images are unlike the training images",
-    use="To test whether a map explains its network; `roar` tests maps against the data",
+    limits="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms only one "
+    "network has a high gain; damaged images are unlike the training images",
+    use="To test whether a map explains its network",
 )
 OWN_NETWORK_LERF = replace(
     OWN_NETWORK,
@@ -211,7 +211,7 @@ OWN_NETWORK_LERF = replace(
     order=Order.LERF,
     title="Own-network LeRF gain",
     tab="The rest, this network or another?",
-    question="Does the map show the features that this network, rather than a different one, does not need?",
+    question="Does the map show which features this network, rather than a different one, does not need?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
     "ranks last: does a network keep more of its predictions under its own map than under another network's",
     dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
@@ -236,7 +236,7 @@ AUGMENTED = Protocol(
     "images. 0 = Random.",
     meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
     "network, trained on other images' masks and tuned on each row's.",
-    limits="Smooth masks cost more than scattered masks, whatever they remove",
+    limits="Smooth masks lower accuracy more than scattered masks, whatever they remove",
     use="For many estimators, or gains at single levels; with `matched`",
 )
 
@@ -261,8 +261,8 @@ MATCHED = Protocol(
     f"should have 0; {_ROUGHER}.",
     zero="a map that ignores the image, such as Random's",
     zeros=("random", "random-blurred", "centre", "deviation"),
-    limits="The true map scores 0 if features are in the same place in every image, or importance is a function of "
-    "|x - fill|; a smooth map that ignores the image scores about one point",
+    limits="The true map has gain 0 if important features are in the same place in every image, or if importance is a "
+    "function of |x - fill|; smooth maps that ignore the image have about one point",
     use="To test whether a map beats every control that sees at most the network's predicted class",
 )
 
@@ -277,9 +277,9 @@ ROAR_EXCHANGED = Protocol(
     method="train a new network on images with other images' removal masks, test it on each image's own",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
-    limits="Training and test differ: a mask hides evidence only at test time; a network may learn that a class whose "
-    "evidence is hidden is likelier",
-    use="If mask-only networks score high",
+    limits="Masks hide an image's own evidence only at test time; a network may learn that a class is more likely "
+    "if its evidence is hidden",
+    use="If mask-only networks have high accuracy",
 )
 
 
