@@ -60,13 +60,13 @@ def find_library(name: str) -> Any:
     try:
         return importlib.import_module("timm")
     except ImportError:
-        raise CallerError(f"{name} needs timm, which is not installed; write pip install timm") from None
+        raise CallerError(f"{name} needs timm, which is not installed; run pip install timm") from None
 
 
 def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
     timm = find_library(f"{_TIMM}{name}")
     if not timm.is_model(name):
-        raise UnknownName("network of timm", name, timm.list_models())
+        raise UnknownName("timm network", name, timm.list_models())
     settings = {"num_classes": classes, "in_chans": channels}
     try:
         made: nn.Module = timm.create_model(name, img_size=size, **settings)

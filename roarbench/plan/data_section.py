@@ -1,6 +1,6 @@
-"""The part of a suite's TOML file that describes its images and how they are prepared (docs/own-data.md).
+"""Read the section of a suite's TOML file that describes its images and their preprocessing (docs/own-data.md).
 
-Both are imported where a file names them only.
+torchvision and timm are imported only if a file names them.
 """
 
 import math
@@ -32,14 +32,19 @@ _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
 def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Read the data set of section `[data]`, and count it.
+    """Read the data set of section `[data]`, and count its images.
 
-    Paths are relative to `base`; the default name is the suite's. CallerError, with the place in the file, where there
-    are no such data.
+    Args:
+        section: The section.
+        base: Folder at which relative paths start.
+        name: Name of the data set if the section has none.
+
+    Raises:
+        CallerError: The data do not exist, or the section is invalid; the message has the place in the file.
     """
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:
-        seen = f"has {' and '.join(kinds)}" if kinds else "says nothing of where the data are"
+        seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
         raise section.wrong(
             f'{seen}; write one of images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", '
             'known = "cifar10"'
@@ -68,7 +73,7 @@ def _pixels(section: TomlTable) -> DatasetRecord:
 
 
 def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
-    """Read the splits: two names, or a share drawn from the only one."""
+    """Read the names of the splits, or the share of the only split that is drawn for testing."""
     named = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if named:
@@ -76,19 +81,19 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
         share, seed = section.number("test_share", 0.01, 0.9), section.whole("seed", 0, 2**31, 0)
         return replace(record, train_split=only, test_split=only, share=share, seed=seed)
     if "test" not in named:
-        says = "says of no split" if not named else "has train and no test"
-        raise section.wrong(f'{says}; write train = "…" and test = "…", or test_share = 0.2 to have it drawn')
+        says = "names no split" if not named else "has train and no test"
+        raise section.wrong(f'{says}; write train = "…" and test = "…", or test_share = 0.2 to draw the test images')
     test = section.text("test")
     if named == ["test"]:
         return replace(record, train_split=test, test_split=test)
     train = section.text("train")
     if train == test:
-        raise section.wrong(f"train and test are both '{train}'; write two, or test_share = 0.2 alone")
+        raise section.wrong(f"train and test are both '{train}'; write two different splits, or test_share = 0.2 alone")
     return replace(record, train_split=train, test_split=test)
 
 
 def _numbered(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Read the number of classes, where the file gives the network's outputs."""
+    """Read the number of classes if the file has it; labels are then numbers of the network's outputs."""
     classes = section.whole("classes", 2, _MANY, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
@@ -108,7 +113,7 @@ def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetReco
     file = (base / section.text("table")).resolve()
     if not file.is_file():
         what = "a folder" if file.is_dir() else "missing"
-        raise section.wrong(f"table is {what}: {file}; write a parquet or CSV file, relative to this file")
+        raise section.wrong(f"table is {what}: {file}; write the path of a parquet or CSV file, relative to this file")
     return replace(
         record,
         own=TABLE,
@@ -148,7 +153,7 @@ def _folder(section: TomlTable, key: str, base: Path) -> str:
     folder = (base / section.text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
-        raise section.wrong(f"{key} is {what}: {folder}; write a folder, relative to this file")
+        raise section.wrong(f"{key} is {what}: {folder}; write the path of a folder, relative to this file")
     return str(folder)
 
 
@@ -163,7 +168,7 @@ class PreprocessingRecord(NamedTuple):
 
 
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
-    """Read the preprocessing of section `[data]` into a record of images with this many channels."""
+    """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_published_section(section, channels)
     record = _read_normalisation(section, make_own_record("", channels, section.whole("size", 8, _LARGEST)))
@@ -172,7 +177,9 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
             raise section.wrong("has interpolation without resize; write resize = N, pixels of the short side")
         return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0))
     if "crop" in section:
-        raise section.wrong("has crop and resize; size is the side of the square that is cut out after resize")
+        raise section.wrong(
+            "has crop and resize; leave crop out, size is the side of the square that is cut out after resizing"
+        )
     resize, interpolation = section.whole("resize", 8, _MOST), section.text("interpolation", "bilinear")
     with section.naming():
         check_resizing(resize, record.size, interpolation)
@@ -190,7 +197,7 @@ def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
         check_resizing(found.resize, found.crop, found.interpolation)
     if len(found.mean) != channels or found.crop > _LARGEST:
         seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
-        raise section.wrong(f"{seen}, channels is {channels} and sides have {_LARGEST} pixels at most")
+        raise section.wrong(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
     record = make_own_record("", channels, found.crop)
     return replace(record, resize=found.resize, interpolation=found.interpolation, mean=found.mean, std=found.std)
 
@@ -210,7 +217,7 @@ def read_published_preprocessing(name: str) -> PreprocessingRecord:
     """Return the preprocessing of weights published by torchvision, `torchvision:NAME/WEIGHTS`, or timm, `timm:NAME`.
 
     Raises:
-        CallerError: There are no such weights, timm is not installed, or the preprocessing distorts images.
+        CallerError: There are no such weights, timm is not installed, or timm's preprocessing has no central crop.
     """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
@@ -231,9 +238,9 @@ def _read_timm(network: str) -> PreprocessingRecord:
     try:
         timm = import_module("timm")
     except ImportError:
-        raise CallerError(f"timm:{network} needs timm, which is not installed; write pip install timm") from None
+        raise CallerError(f"timm:{network} needs timm, which is not installed; run pip install timm") from None
     if not timm.is_model(network):
-        raise UnknownName("network of timm", network, timm.list_models())
+        raise UnknownName("timm network", network, timm.list_models())
     about = timm.get_pretrained_cfg(network)
     if about is None or about.crop_mode != "center":
         seen = f"timm:{network} has no preprocessing" if about is None else f"timm:{network} crops by {about.crop_mode}"

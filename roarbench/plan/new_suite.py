@@ -1,4 +1,4 @@
-"""Write the TOML file of a suite on a user's images or table, each line explained. Nothing here imports torch."""
+"""Write a suite's TOML file for a user's images or table, with comments on its lines. Nothing here imports torch."""
 
 import os
 import re
@@ -28,15 +28,16 @@ def write_suite(
     network: str = "",
     tune: Callable[[str, Path], str] = lambda text, path: text,
 ) -> Path:
-    """Write NAME.toml into the current folder, for images in `folder` or a table; return its path.
-
-    CallerError where there are no such data, or the file exists.
+    """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
     Args:
-        folder: Class folders, parquet files, or a table.
-        say: Receives warnings before hours of work.
-        network: The network in the file's notation; the usual one if empty.
-        tune: Finds a recipe that trains the network: from text and path to the text to write.
+        folder: A folder with class folders or parquet files, or the file of a table.
+        say: Receives each warning about the data.
+        network: Network in the notation of the file; the default network if empty.
+        tune: Finds a recipe that trains the network: takes the file's text and path, returns the text to write.
+
+    Raises:
+        CallerError: There are no such data, or NAME.toml exists.
     """
     record = infer_dataset(folder, say)
     name = make_suite_name(record.name)
@@ -45,7 +46,7 @@ def write_suite(
     place = os.path.relpath(record.folder, Path.cwd())
     if not record.folder.isprintable():
         raise CallerError(
-            f"the path {fit_on_one_line(record.folder)} has letters that cannot be printed; rename the folder"
+            f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed; rename the folder"
         )
     text = write_suite_text(name, record, place)
     if network:
@@ -59,7 +60,7 @@ def write_suite(
 
 
 def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
-    """Return the text of a suite's file, with the path of the images relative to it."""
+    """Return the text of a suite's file; `place` is the path of the images relative to that file."""
     text = (_on_rows if record.tabular else _on_images)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column

@@ -1,7 +1,7 @@
-"""From a suite to its runs: points, the common network, run keys, and inputs that runs share.
+"""Derive a suite's runs: points, common networks, run keys, and the inputs that runs share.
 
-Nobody's row depends on which other rows there are, and every row's masks are as familiar to the network that scores it
-as any other's are (docs/decisions/0022-tune-the-common-network-on-every-row.md).
+No row depends on which other rows the suite has. Each row's masks are as familiar to the network that scores the row as
+the masks of any other row are to its network (docs/decisions/0022-tune-the-common-network-on-every-row.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -34,7 +34,7 @@ class Point:
 
 @cache  # a board requests every suite's points repeatedly
 def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return all points of a suite, each once; untouched images (t = 0) come first in every block."""
+    """Return all points of a suite, each once; points on untouched images (t = 0) come first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
 
 
@@ -57,7 +57,7 @@ def select_part_of_suite(
     seeds: int | None = None,
     protocol: Protocol | None = None,
 ) -> SuiteSpec:
-    """Return the part of a suite with these estimators, one protocol, or another number of seeds where it trains."""
+    """Return the part of a suite with these estimators and this protocol, with `seeds` seeds for trained networks."""
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
     for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
@@ -70,15 +70,16 @@ def select_part_of_suite(
 
 
 def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
-    """Describe a run in a few words, within a suite if given."""
+    """Describe a run in a few words, such as `roar grad t=0.5 scalar seed 0`; see `find_protocol_name` for `suite`."""
     cell = point.cell
     return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
-    """Return the protocol of a cell, the first by which the suite has it.
+    """Return the name of a cell's protocol: the first of the suite's protocols that contains the cell.
 
-    Protocols that score each image twice share cells with another protocol; without a suite, the other one is named.
+    Protocols that score each image twice share cells with another protocol; without a suite, the name of that other
+    protocol is returned.
     """
     asked = [block.protocol for block in suite.blocks] if suite else []
     asked += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
@@ -87,7 +88,7 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
 
 @dataclass(frozen=True)
 class CommonNetwork(Keyed):
-    """Identity of a network trained on the controls' removal masks on other images."""
+    """Identity of a common network, which is trained on images with the controls' removal masks of other images."""
 
     dataset: str
     data: str  # fingerprint of the decoded images and labels
@@ -106,7 +107,7 @@ class CommonNetwork(Keyed):
 def make_common_network(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetwork:
-    """Return the network that scores the rows of a suite in one order, unit, fill and seed."""
+    """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
     place = (suite.dataset, data, suite.model, suite.recipe, _families(suite.controls))
     return CommonNetwork(*place, order, unit, seed, _tuning(suite.recipe, suite.tuned_on), fill)
 
@@ -123,12 +124,12 @@ def _tuning(recipe: str, masks: Split) -> str:
 
 
 def make_tuned_key(common: str, rankings: str) -> str:
-    """Return the key of a shared network tuned on the rankings of this checksum."""
+    """Return the key of the common network with key `common` after tuning on the rankings with this checksum."""
     return hash_value({"common": common, "rankings": rankings})
 
 
 def make_tuning_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe that tunes such a network on one row's swapped masks: an epoch at full size."""
+    """Return the recipe that tunes a common network on one row's exchanged masks: one epoch at full image size."""
     return replace(
         recipe,
         name=f"{recipe.name}-tuning",
@@ -142,13 +143,13 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
 
 
 def express_tuning_in_epochs(recipe: Recipe) -> float:
-    """Return the cost of tuning a network in epochs of this recipe at full size."""
+    """Return the cost of tuning a common network, in epochs of a training by this recipe."""
     tuning = make_tuning_recipe(recipe)
     return tuning.epochs * tuning.area / recipe.area
 
 
 def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
-    """Return an explained network of a suite by number, on the data of this fingerprint."""
+    """Return the explained network with this number, trained on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.network_of(number)
     return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
@@ -160,7 +161,7 @@ def count_reference_epochs(suite: SuiteSpec) -> float:
 
 
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
-    """Build the run of a planned point."""
+    """Build the run of a planned point, on the data with this fingerprint; `limit` as in `Run`."""
     cell, number = point.cell, suite.explained(point.cell, point.seed)
     reference = make_reference(suite, data, number)
     explained, estimator = depends_on_reference(cell), cell.estimator_record
@@ -180,18 +181,18 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
 
 @lru_cache(32)  # stores request the same runs repeatedly
 def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
-    """Return every planned run of a suite on the data of this fingerprint."""
+    """Return every planned run of a suite by its point, on the data with this fingerprint."""
     return {point: build_run(suite, point, data, limit) for point in expand_points(suite)}
 
 
 @lru_cache(32)
 def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
-    """Return the key of every planned run of a suite on the data of this fingerprint."""
+    """Return the key of every planned run of a suite by its point, on the data with this fingerprint."""
     return {point: run.key for point, run in list_runs(suite, data, limit).items()}
 
 
 def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
-    """Return the key of the shared network that scores a point; empty for other networks."""
+    """Return the key of a point's common network, or of a scored reference other than the explained one; else empty."""
     cell, number = point.cell, suite.scored(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
         return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
@@ -200,34 +201,34 @@ def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
 
 
 def depends_on_reference(cell: Cell) -> bool:
-    """Return whether a cell depends on an explained network, scored or explained."""
+    """Return whether a cell's ranking or its score depends on an explained network."""
     estimator = cell.estimator_record
     return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
 
 
 def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return the points that score each explained network on untouched images, whether or not the suite has them."""
+    """Return the points that score each explained network on untouched images, even if the suite lacks them."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = REPLICATION * suite.replication
     return tuple(Point(clean, first + number) for number in range(suite.references))
 
 
 def has_explained_model(suite: SuiteSpec) -> bool:
-    """Return whether any result of a suite depends on an explained network, or one was given."""
+    """Return whether any result of a suite depends on an explained network, or weights are given."""
     return bool(suite.given) or any(depends_on_reference(point.cell) for point in expand_points(suite))
 
 
 def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
-    """Return the levels of stored rankings: the paper's five, which suites share, or the suite's own."""
+    """Return the levels of stored rankings: the paper's five, which suites share, and any others of the suite."""
     levels = {t for block in suite.blocks for t in block.levels}
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
 def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: int | None = None) -> tuple[Split, ...]:
-    """Return the splits that a row, or any row, ranks: training images only where networks train on masks.
+    """Return the splits whose images a row ranks: training images only if networks are trained on its masks.
 
-    A row outside of the suite ranks what any row does. With a number, training images are ranked only if a training has
-    a seed of that explained network.
+    For None or a row outside of the suite, return the splits that any row of the suite ranks. With a number, training
+    images are ranked only if a network is trained with a seed that uses that explained network.
     """
     row = row if any(row in map(find_ranking_estimator, block.estimators) for block in suite.blocks) else None
     blocks = [block for block in suite.blocks if row is None or row in map(find_ranking_estimator, block.estimators)]
@@ -238,7 +239,7 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: i
 
 
 def _ranking_for(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
-    """Yield the numbers of the explained networks by which a row ranks for a block's seeds."""
+    """Yield the numbers of the explained networks whose rankings by a row are used for a block's seeds."""
     for name in block.estimators:
         if row in (find_ranking_estimator(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
@@ -246,18 +247,18 @@ def _ranking_for(suite: SuiteSpec, block: Block, row: Estimator | None) -> Itera
 
 
 def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
-    """Return whether rows need no rankings of training images under a protocol that trains such networks."""
+    """Return whether rows that are scored with this kind of network need rankings of test images only."""
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
 
 
 def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
-    """Return the splits that controls rank for shared scoring networks; all where there are such networks."""
+    """Return the splits whose images controls rank: both if the suite has common networks, else as for any row."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)
 
 
 class RankedSplit(NamedTuple):
-    """Rankings of a split's images; controls have explained network 0."""
+    """Rankings of a split's images; the `reference` of controls is 0."""
 
     estimator: Estimator
     unit: Unit
@@ -266,7 +267,7 @@ class RankedSplit(NamedTuple):
 
 
 class Common(NamedTuple):
-    """A shared scoring network before it is tuned on a row."""
+    """A common network before it is tuned on a row."""
 
     order: Order
     unit: Unit
@@ -285,7 +286,7 @@ class SharedInputs(NamedTuple):
 
 
 def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
-    """Return the inputs of these points."""
+    """Return the shared inputs that these points need."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):

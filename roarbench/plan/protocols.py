@@ -1,8 +1,7 @@
-"""All protocols: for each its order, its network, and the words in which it is shown.
+"""All protocols: for each, the order of removal, the scored network, and the texts that describe it.
 
-Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapalli, NeurIPS 2021.
-
-Decision 39 in docs/decisions says why.
+ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is from Shah, Jain, Netrapalli, NeurIPS
+2021. Decision 39 in docs/decisions gives the reasons for matched gain.
 """
 
 from dataclasses import dataclass, replace
@@ -42,22 +41,22 @@ class Protocol:
 
     @property
     def about(self) -> str:
-        """Return its title and method as a sentence without a full stop."""
+        """Return the title and method as a sentence without a full stop."""
         return f"{self.title}: {self.method}"
 
     @property
     def trains(self) -> bool:
-        """Return whether the scored networks are trained for it."""
+        """Return whether networks are trained for scoring."""
         return self.retrain.trains
 
     @property
     def by_networks(self) -> bool:
-        """Return whether every explained network is scored under every network's maps, with the interaction as gain."""
+        """Return whether every explained network is scored with every network's maps; the gain is their interaction."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
     @property
     def has_probabilities(self) -> bool:
-        """Return whether its rows store the predicted class's probability."""
+        """Return whether rows store the probability of the predicted class."""
         return self.retrain is ScoredNetwork.NONE
 
     @property
@@ -67,7 +66,7 @@ class Protocol:
 
     @property
     def by_difference(self) -> bool:
-        """Return whether gains are differences of correctness per image, with a value at every level."""
+        """Return whether gains are differences of correctness per image, so that every level has a gain."""
         return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.by_networks
 
     @property
@@ -82,11 +81,11 @@ class Protocol:
 
     @property
     def curve_axis(self) -> str:
-        """Return the label of a curve's axis: gain where every level has one, else accuracy."""
+        """Return the label of a curve's axis: the gain if every level has one, otherwise accuracy."""
         return self.gain_axis if self.by_difference else ACCURACY
 
     def counterpart(self, estimator: str) -> str:
-        """Return the id of the twin that a row is compared with, where each image is scored twice."""
+        """Return the id of the twin whose masks score each image a second time."""
         return f"{estimator}~{self.against}"
 
 

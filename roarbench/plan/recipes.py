@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, UnknownName
 def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
     """Make a recipe of Hooker et al. 2019, table 1: ResNet-50, fixed steps, learning rate per 256 images.
 
-    No single GPU of today holds 4,096 images at once; parts of 256 fit (docs/decisions/0015).
+    No current GPU holds the activations of 4,096 images, so a batch is computed in parts of 256 (docs/decisions/0015).
     """
     return Recipe(
         name,
@@ -35,10 +35,10 @@ def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augm
 
 
 def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)) -> Recipe:
-    """Make a recipe for explained and retrained networks, long enough to converge, with shift and flip.
+    """Make a recipe for explained and retrained networks that trains until convergence, with shifts and flips.
 
-    With flips alone, or after few epochs, networks learn the masks' positions, and these decide a row's accuracy
-    (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
+    With flips alone, or after few epochs, networks learn the positions of the masks, which then determine a row's
+    accuracy (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
     """
     return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
@@ -59,7 +59,7 @@ _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
 def _fast(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
-    """Make a short form of another recipe: fewer epochs, small images first, a higher learning rate."""
+    """Make a short version of another recipe: fewer epochs, small images first, a higher learning rate."""
     small = _small(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
     return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
 
@@ -101,7 +101,7 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
 class RecipeSetting(NamedTuple):
-    """A setting that a recipe's title may change."""
+    """A setting that can be changed in a recipe's title."""
 
     expected: str  # description of the allowed values
     read: Callable[[Any], object]  # converts a text or number; ValueError or OverflowError for other values
@@ -158,8 +158,8 @@ def find_recipe(title: str) -> Recipe:
     """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`.
 
     Raises:
-        UnknownName: There is none of that name and version.
-        CallerError: It has no such setting, or not with this value.
+        UnknownName: There is no recipe with this name and version, or no such setting.
+        CallerError: A setting cannot have this value.
     """
     if title in RECIPES:
         return RECIPES[title]
@@ -176,7 +176,8 @@ def find_recipe(title: str) -> Recipe:
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     """Change settings of a recipe by their names in `SETTINGS`; its title lists them.
 
-    CallerError for an unknown setting or an unsuitable value.
+    Raises:
+        CallerError: A setting is unknown, or its value is not allowed.
     """
     for key in values:
         if key not in SETTINGS:
@@ -195,7 +196,9 @@ def _read(key: str, value: object) -> object:
     if key == "sides":
         parts = tuple(_value(key, part) for part in value) if isinstance(value, list | tuple) else ()
         if not parts:
-            raise CallerError(f"sides is {value!r}, expected a list of shares; write sides = [0.5, 1.0]")
+            raise CallerError(
+                f"sides is {value!r}, expected a list of fractions of the image side; write sides = [0.5, 1.0]"
+            )
         return parts
     return _value(key, value)
 

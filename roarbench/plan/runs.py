@@ -1,7 +1,8 @@
 """Runs as frozen records, made before anything is computed.
 
-A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. The hash
-of its record is its key, so a stored run is never repeated, and a changed setting never meets old rows.
+A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. A run's
+key is the hash of its record, so a stored run is never repeated, and a run with a changed setting never uses an old
+row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,8 +46,9 @@ class Cell:
 
     @property
     def ranked_by(self) -> Estimator | None:
-        """Return the estimator whose stored ranking removes features; None for untouched images and rankings that are
-        not stored.
+        """Return the estimator of the stored ranking by which features are removed.
+
+        None for untouched images, and for rankings that are not stored.
         """
         return None if self.estimator == CLEAN else find_ranking_estimator(self.estimator)
 
@@ -83,7 +85,7 @@ class Run:
 
     @property
     def recipe_record(self) -> Recipe:
-        """Return the recipe of its network."""
+        """Return the training recipe of the scored network."""
         return find_recipe(self.recipe)
 
 
@@ -100,20 +102,26 @@ class ReferenceSpec(Keyed):
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
-    """Return the run that `record` was made of; CallerError for what another version can alone."""
+    """Return the run that is stored as these JSON values.
+
+    Raises:
+        CallerError: The run has a value that only another version of roarbench knows.
+    """
     cell = dict(values["cell"])
     try:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
     except ValueError as error:
-        raise CallerError(f"this version cannot read a run: {error}; use the roarbench that made it") from None
+        raise CallerError(
+            f"this version cannot read a run: {error}; use the version of roarbench that made it"
+        ) from None
     maps = Making(values.get("maps", Making.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 
 def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name; CallerError for others."""
+    """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
-        seen = f"{name} is made of the answers under {' and '.join(parts)} and never run"
+        seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
         raise CallerError(f"{seen}; run those, then `roarbench table --protocol {name}` shows it")
     if name not in PROTOCOLS:
         raise UnknownName("protocol", name, PROTOCOLS)
@@ -121,31 +129,32 @@ def find_protocol(name: str) -> Protocol:
 
 
 def find_fill(name: str) -> str:
-    """Return the fill of this name as records spell it; UnknownName for others."""
+    """Return the spelling of this fill in records; raise UnknownName if there is no such fill."""
     if (fill := FILL_WORDS.get(name, name)) not in FILLS:
         raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
     return fill
 
 
 def find_fill_word(fill: str) -> str:
-    """Return the word for a fill in texts: black for the records' zero."""
+    """Return the name of a fill in texts: `black` for `zero` of the records."""
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
 
 def check_fill(fill: str, retrain: ScoredNetwork) -> None:
-    """Refuse an unknown fill, or one that is too slow where removed features are drawn in every epoch."""
+    """Refuse an unknown fill, or one that is too slow for networks whose removal masks change in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
-        slow = f"fill '{fill}' is too slow to be made anew for every mask"
+        slow = f"fill '{fill}' is too slow to compute for every mask"
         *others, last = map(find_fill_word, PLAIN_FILLS)
-        raise CallerError(f"{slow}; where masks are exchanged write {', '.join(others)} or {last}")
+        raise CallerError(f"{slow}; for protocols that exchange masks write {', '.join(others)} or {last}")
 
 
 def find_untouched_network(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
     """Return the network that is scored at t = 0, and its fill.
 
-    None for masks alone, as an empty mask reveals nothing. A shared scoring network has met the fill.
+    None for mask-only networks, as an empty mask reveals nothing. The fill of a common network is the one of its
+    training.
     """
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
@@ -153,5 +162,5 @@ def find_untouched_network(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNet
 
 
 def find_missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
-    """Return the runs whose key is not stored yet, in order."""
+    """Return the runs whose keys are not in `done`, in order."""
     return [run for run in runs if run.key not in done]

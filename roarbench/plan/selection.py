@@ -1,4 +1,4 @@
-"""Parts of a suite that options name: estimators, protocol, fill, unit, and the weights that it explains."""
+"""Apply options to a suite: estimators, protocol, fill, unit, and the weights of explained networks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,15 +22,22 @@ def select_part(
     seeds: int | None = None,
     protocol: str = "",
 ) -> SuiteSpec:
-    """Select the part of a suite to run, always with its rows' controls.
+    """Select the part of a suite to run, always with the controls.
 
-    `estimators` are the ids of `--estimators`: None means all, an empty list none. Submissions, `entries`, are always
-    included. Added rows come with their twins. CallerError for an estimator that cannot be added.
+    Args:
+        suite: The suite.
+        estimators: Values of `--estimators`; None for all estimators, an empty list for none.
+        entries: Ids of submissions, which are always included, with their twins.
+        seeds: Number of seeds for trained networks; None for the suite's.
+        protocol: Name of the only protocol; empty for all.
+
+    Raises:
+        CallerError: The suite does not have these, and they cannot be added.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
-        seen = f"--seeds {seeds} and {len(given)} references"
-        raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(given)} or more")
+        seen = f"--seeds is {seeds}, and the suite explains {len(given)} networks"
+        raise CallerError(f"{seen}, each of which needs a seed of its own; write --seeds {len(given)} or more")
     suite = add_from_options(suite, estimators, entries)
     chosen, rows = read_estimators(suite, estimators) or (), None
     if estimators is not None:
@@ -40,10 +47,13 @@ def select_part(
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
-    """Return a suite with this fill and unit in place of its own; empty values leave its own.
+    """Return a suite with this fill and unit in place of its own; an empty value keeps the suite's own.
 
-    Existing cells with them are taken. Protocols that cannot have them are left out, and the title says so. CallerError
-    for an unknown fill, or if no protocol can have them.
+    If the suite already has such cells, they are used. Protocols that do not allow the fill or the unit are left out,
+    and the title names them.
+
+    Raises:
+        CallerError: The fill is unknown, or no protocol allows the fill and the unit.
     """
     fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
@@ -63,14 +73,14 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
 
 
 def find_unit(name: str) -> Unit:
-    """Return the unit of this name; UnknownName for others."""
+    """Return the unit of this name; raise UnknownName if there is no such unit."""
     if name not in list(Unit):
         raise UnknownName("unit", name, Unit)
     return Unit(name)
 
 
 def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
-    """Return a block with this fill, which masks alone do not have, and this unit."""
+    """Return a block with this fill and unit; a mask-only block keeps its fill, as masks have none."""
     masks = block.protocol.retrain is ScoredNetwork.MASKS
     return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
 
@@ -79,10 +89,10 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     """Explain why the cells of a block are impossible; empty if they are possible."""
     tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:
-        return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
+        return f"unit is '{block.unit}', and a table has no pixels; write {Unit.SCALAR}"
     if tabular and block.fill not in TABULAR_FILLS:
         has = ", ".join(map(find_fill_word, TABULAR_FILLS))
-        return f"fill '{block.fill}' is made of neighbouring pixels; a table has {has}"
+        return f"fill '{block.fill}' is computed from neighbouring pixels; a table can have {has}"
     try:
         check_fill(block.fill, block.protocol.retrain)
     except CallerError as error:
@@ -96,18 +106,18 @@ def add_from_options(suite: SuiteSpec, estimators: list[str] | None, entries: It
 
 
 def _adds(name: str) -> bool:
-    """Return whether a name adds to a suite's own estimators; submissions come with their file."""
+    """Return whether this name adds an estimator to a suite; submissions are added by their files."""
     estimator_id = EstimatorId.read(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
 
 
 def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
-    """Return the ids of `--estimators`, None for all; CallerError for unknown ones."""
+    """Return the ids of `--estimators`, None for all; raise CallerError if the suite does not have one."""
     listed = _listed(estimators)
     if estimators and not listed:
-        seen = f"--estimators '{','.join(estimators)}' names none"
-        raise CallerError(f"{seen}; write ids with commas between, or leave it out")
+        seen = f"--estimators '{','.join(estimators)}' has no ids"
+        raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
     ids = find_submitted_rows(suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
@@ -119,7 +129,7 @@ def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str]
 
 
 def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
-    """Return the protocol of `--protocol`; CallerError where the suite lacks it."""
+    """Return the protocol of `--protocol`; raise CallerError if the suite does not have it."""
     protocol = find_protocol(name)
     has = dict.fromkeys(block.protocol.name for block in suite.blocks)
     if name not in has:
@@ -132,17 +142,20 @@ def _listed(estimators: list[str] | None) -> list[str]:
 
 
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
-    """Return a suite that explains given weights, one explained network each; without any, the suite itself.
+    """Return a suite whose explained networks have these weights; without any, the suite itself.
 
-    A reference is one that `title` accepts, or the unique start of a title in the store.
+    Args:
+        suite: The suite.
+        references: Strings that `make_weights_title` accepts, or the unique start of a title in `known`.
+        known: Titles of weights in the store.
 
     Raises:
         CallerError: There are no such weights, two are the same, they are too few to compare, they belong to another
-            network than the suite's, or the suite names its own. Weights of a file are compared with the network when
-            they are read.
+            network than the suite's, or the suite specifies its own weights. Whether weights of a file fit the network
+            is checked only when they are read.
     """
     if suite.networks and references:
-        seen = f"suite '{suite.name}' says which networks it explains"
+        seen = f"suite '{suite.name}' specifies the networks that it explains"
         change = "change networks in its file, or " if suite.own else ""
         raise CallerError(f"{seen}; {change}leave --reference out")
     names: dict[str, str] = {}
@@ -156,8 +169,8 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
         names[given] = reference
     by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
     if by_networks and 0 < len(names) < FEWEST_NETWORKS:
-        seen = f"suite '{suite.name}' holds networks against each other ({by_networks[0]})"
-        raise CallerError(f"{seen}, and --reference names {len(names)}; name {FEWEST_NETWORKS} or more")
+        seen = f"suite '{suite.name}' compares networks with each other ({by_networks[0]})"
+        raise CallerError(f"{seen}, and --reference gives {len(names)}; give {FEWEST_NETWORKS} or more")
     return set_explained_weights(suite, ",".join(names)) if names else suite
 
 
@@ -165,6 +178,6 @@ def _check_published(suite: SuiteSpec, given: str) -> None:
     name, record = given.partition("@")[0], suite.dataset_record
     known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
-        seen = f"{name} is a {known.model} of {known.classes:,} classes"
-        asked = f"suite '{suite.name}' explains a {suite.model} of {record.classes:,}"
+        seen = f"{name} is a {known.model} with {known.classes:,} classes"
+        asked = f"suite '{suite.name}' explains a {suite.model} with {record.classes:,}"
         raise CallerError(f"{seen}, {asked}; give weights of that network, or leave --reference out")

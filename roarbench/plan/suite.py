@@ -34,7 +34,7 @@ def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle of cells under one protocol."""
+    """The cells of one protocol: every estimator at every level."""
 
     protocol: Protocol
     estimators: tuple[str, ...]  # ids in the order of the suite's tables
@@ -55,7 +55,7 @@ class GivenNetwork:
 
     @property
     def published(self) -> str:
-        """Return its library's name for published weights; empty for a file."""
+        """Return the name of published weights in their library; empty for weights of a file."""
         return self.given.replace("/", "@") if "/" in self.given or self.given.startswith("timm:") else ""
 
 
@@ -73,7 +73,7 @@ class CustomSuite:
 
 @dataclass(frozen=True)
 class SuiteSpec:
-    """A named, versioned, frozen set of cells; a published suite never changes but gets a successor."""
+    """A named, versioned, frozen set of cells; a published suite never changes, and a correction is a new version."""
 
     name: str  # value of `--suite`
     # increases with every change of the computation; for a suite from a user's file, the first digits of the hash of
@@ -107,7 +107,7 @@ class SuiteSpec:
 
     @property
     def called(self) -> str:
-        """Return the value of `--suite` for it, in any store."""
+        """Return the value of `--suite` for this suite; without a version it selects the newest version."""
         return self.versioned if self.own else self.name
 
     @property
@@ -118,10 +118,10 @@ class SuiteSpec:
         return f"{self.called if self.own else f'{self.name} v{self.version}'}{measured}{again}"
 
     def seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
-        """Return the seeds of each cell of a block; one per explained network where nothing is trained.
+        """Return the seeds of each cell of a block; one per explained network if the protocol trains no networks.
 
-        Where networks are scored under each other's maps there is one seed per pair; a map that is the same for all
-        networks is scored by each once.
+        If every network is scored with every network's maps, there is one seed per pair of networks, or one per network
+        if the map is the same for all networks.
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
@@ -135,7 +135,7 @@ class SuiteSpec:
         return self.given.split(",")[number] if self.given else ""
 
     def explained(self, cell: Cell, seed: int) -> int:
-        """Return the number of the network that ranks for a cell; the next one for a twin of that name."""
+        """Return the number of the network that a cell's map explains; the next one for the twin `other-reference`."""
         number = (
             find_explained_and_scored_network(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         )
@@ -148,19 +148,21 @@ class SuiteSpec:
         ) % self.references
 
     def reference_seed(self, number: int) -> int:
-        """Return the seed of an explained network; the next seed is that of its random weights.
+        """Return the seed of an explained network; the next seed is that of its untrained copy.
 
         Given weights have the first network's seed, as their checksum identifies them.
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def fill(self, protocol: Protocol) -> str:
-        """Return the fill of a protocol's tables, the suite's first."""
+        """Return the fill of a protocol's tables: the first that the suite has for it, or the mean."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
     def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return rows and levels above 0 of a protocol, or of all that it is derived from; the default fill is its
-        tables'.
+        """Return the rows and the levels above 0 of a protocol with this unit and fill.
+
+        For a protocol that is computed from others, return those that all of these have. The default fill is that of
+        the protocol's tables.
         """
         rows, levels, fill = [], [], fill or self.fill(protocol)
         for part in protocol.made_of or (protocol,):
@@ -183,7 +185,7 @@ class SuiteSpec:
 
     @property
     def placed(self) -> tuple[str, ...]:
-        """Return the ids of the estimators that are rows of their own, in order."""
+        """Return the ids of the estimators that have a place in tables, in order."""
         return tuple(estimator.id for estimator in self.estimator_records if estimator.is_ranked)
 
     @property
@@ -193,35 +195,35 @@ class SuiteSpec:
 
     @property
     def described_network(self) -> str:
-        """Return the names of its networks, each architecture once."""
+        """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(each.model for each in self.networks)) or self.model
 
     def network_of(self, number: int) -> tuple[str, str]:
-        """Return the name of an explained network's architecture, and the Python file that makes it, if any."""
+        """Return the architecture of an explained network, and the Python file that defines it, empty if built-in."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source
         return self.model, self.network_source
 
     @property
     def network_source(self) -> str:
-        """Return the Python file that makes its network; empty for a built-in one."""
+        """Return the Python file that defines the suite's network; empty for a built-in one."""
         return self.own.source if self.own else ""
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that apply to its images."""
+        """Return the controls that apply to the suite's images."""
         return list_allowed_controls(self.dataset_record)
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return the requested estimators and controls that do not apply to its images or network, with reasons."""
+        """Return the requested estimators and controls that do not apply to the images or network, with reasons."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 
     def why_not(self, estimator: str) -> str:
-        """Explain why an estimator does not apply to its images or network, as far as known; empty if it does."""
+        """Explain why an estimator does not apply to the images or network, as far as known; empty if it applies."""
         if EstimatorId.read(estimator).explains_next and self.references < 2:
-            return "it explains the next reference, and the suite has one; write references = 2"
+            return "it explains the next reference, and the suite has only one; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property
@@ -236,28 +238,28 @@ def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
 
 
 def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
-    """Explain why an estimator does not apply to a data set; empty if it does."""
+    """Explain why an estimator does not apply to a data set; empty if it applies."""
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:
         return "it is fitted to training images, and the suite has none"
     features = prod(record.shape)
     if estimator.most_features and features > estimator.most_features:
-        return f"it looks at every coalition of {estimator.most_features} features at most, and here are {features:,}"
+        return f"it needs all subsets of at most {estimator.most_features} features, and an image here has {features:,}"
     return ""
 
 
 def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
-    """Return the controls that a row has to beat on images of so many channels: grey has no colour, a row no edges."""
+    """Return the controls that a row has to beat: none about colour for grey images, none about edges for tables."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
     return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
-    """Name the controls of `new-suite` that a user's suite lacks under a protocol; empty if it has all.
+    """Return a warning with the controls that `new-suite` writes and a user's suite lacks for a protocol; else empty.
 
-    Only for protocols that compare two masks; for others `new-suite` writes the usual three.
+    The warning is only for protocols that compare two masks; for others `new-suite` writes the usual three controls.
     """
     if not suite.own or not protocol.paired:
         return ""
@@ -269,6 +271,6 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     if not has or not lacking:
         return ""
     return (
-        f"{format_count(len(has), 'control')} under {protocol.name}, and fewer are easier to beat; "
+        f"only {format_count(len(has), 'control')} for {protocol.name}, and fewer are easier to beat; "
         f"add {', '.join(lacking)} to `estimators`, as `new-suite` does"
     )

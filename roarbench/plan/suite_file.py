@@ -1,7 +1,7 @@
-"""Reads a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
+"""Read a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-The network is built and tried, where its file is executed, by `execution.network_trials`: before hours of work, and
-only by the commands that compute.
+`execution.network_trials` executes the network's file, builds the network and tries it: before hours of work, and only
+for commands that compute.
 """
 
 import re
@@ -20,7 +20,7 @@ NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 
 
 def read_suite(path: Path) -> SuiteSpec:
-    """Read a suite's file; CallerError, with the place in the file, where it is invalid."""
+    """Read a suite's file; raise CallerError, with the place in the file, if it is invalid."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
@@ -33,12 +33,12 @@ def read_suite(path: Path) -> SuiteSpec:
 
 
 def parse_suite(text: str, path: Path) -> SuiteSpec:
-    """Parse a suite's text, as the file at this path; CallerError where it is invalid."""
+    """Parse the text of the suite's file at this path; raise CallerError if it is invalid."""
     top = parse_toml(text, path)
     name = top.text("name")
     _check_name(top, name)
     if "version" in top:
-        raise top.wrong("has a version, which only suites of roarbench have; leave it out")
+        raise top.wrong("has a version, which only roarbench's own suites have; leave it out")
     dataset = read_data(top.section("data"), path.parent, name)
     made = read_sections(top, dataset, path.parent)
     with top.naming():
@@ -52,9 +52,9 @@ def _check_name(top: TomlTable, name: str) -> None:
             f'write name = "{make_suite_name(name)}"'
         )
     if name in SUITES:
-        raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
+        raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another name")
 
 
 def make_suite_name(text: str) -> str:
-    """Convert a text to the nearest suite name."""
+    """Convert a string to a similar valid suite name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"

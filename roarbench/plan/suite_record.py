@@ -1,4 +1,4 @@
-"""Suites from a user's file: their identity, and their plain values for the store."""
+"""Suites from users' files: their versions, and their conversion to JSON values for the store and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -24,8 +24,10 @@ _MOST_RUNS = 10**6
 def set_content_version(made: SuiteSpec) -> SuiteSpec:
     """Return a suite whose version is the hash of its content.
 
-    Equal content has the same version, whatever the file's location, comments, name and order. CallerError where a name
-    could lead out of a folder, or a value has another type.
+    Files with equal content have the same version, whatever their location, comments, names and order.
+
+    Raises:
+        CallerError: A name could lead out of a folder, or a value has the wrong type.
     """
     suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
     try:
@@ -36,15 +38,15 @@ def set_content_version(made: SuiteSpec) -> SuiteSpec:
 
 
 def rename_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
-    """Return a user's data set with the hash of its record in its name."""
+    """Return a user's data set with the hash of its record at the end of its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
     return replace(found, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
-    """Return a user's suite without inapplicable estimators, given with reasons by id; its identity stays.
+    """Return a user's suite without the estimators that do not apply to it; its version stays the same.
 
-    Twins go with their parents.
+    `reasons` has the ids of these estimators, also those of their twins, each with the reason.
     """
     if suite.own is None:
         return suite
@@ -63,7 +65,7 @@ def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
-    """Return the suite that `write_suite_record` was made of."""
+    """Return the suite that `write_suite_record` has converted to these values."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     networks = tuple(_network(each) for each in values.get("networks", ()))
@@ -94,7 +96,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 
 
 def _network(values: Mapping[str, Any]) -> GivenNetwork:
-    """Read a network whose weights its library publishes; a file may have moved."""
+    """Read a given network; it has a path only for published weights, because a file may have moved."""
     made = GivenNetwork(**values)
     return replace(made, weights=made.published)
 
@@ -104,11 +106,11 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
         find_recipe(title)
     for model, source in made_by:
         if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
-            raise ValueError(f"its network is called {model}, which is not the hash of its file")
+            raise ValueError(f"the name of its network, {model}, does not end in the hash of its file")
     if not 1 <= values["references"] <= MOST:
         raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
     if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
-        raise ValueError(f"it has {count:,} runs, expected {_MOST_RUNS:,} at most")
+        raise ValueError(f"it has {count:,} runs, expected at most {_MOST_RUNS:,}")
 
 
 def _computed(suite: SuiteSpec) -> dict[str, Any]:
@@ -133,13 +135,13 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
     check_record(found)
     splits = (found.train_split, found.test_split, found.config)
     if found.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
-        raise ValueError(f"{found.name} lies outside of its folder")
+        raise ValueError(f"the splits of '{found.name}' must be relative paths inside its folder")
     if found.resize:
         check_resizing(found.resize, found.size, found.interpolation)
     if found.mean or found.std:
         read_moments(found.mean, found.std, 255, found.channels, found.name)
     if rename_dataset(found.name.rpartition("-")[0], found).name != found.name:
-        raise ValueError(f"{found.name} is not called by the hash of what it says")
+        raise ValueError(f"the name of data set '{found.name}' does not end in the hash of its record")
     return found
 
 
@@ -149,6 +151,6 @@ def _block(values: Mapping[str, Any]) -> Block:
     estimators, levels = tuple(values["estimators"]), tuple(map(float, values["levels"]))
     unit, fill, protocol = Unit(values.get("unit", Unit.SCALAR)), values.get("fill", "mean"), values["protocol"]
     if protocol not in PROTOCOLS or not all(0 < t <= 1 for t in levels) or not 1 <= values["seeds"] <= MOST:
-        raise ValueError(f"{protocol} at levels {levels} with {values['seeds']} seeds is no part of a suite")
+        raise ValueError(f"{protocol} at levels {levels} with {values['seeds']} seeds is not a valid block of a suite")
     check_fill(fill, PROTOCOLS[protocol].retrain)
     return Block(PROTOCOLS[protocol], estimators, levels, values["seeds"], unit, fill)

@@ -1,6 +1,6 @@
 """Sections of a suite's TOML file: networks, recipes, blocks (docs/own-data.md). Nothing here imports torch.
 
-Files of `roarbench/suites/` and of users are read alike.
+Files of `roarbench/suites/` and files of users are read in the same way.
 """
 
 import hashlib
@@ -41,10 +41,10 @@ _LARGEST = 2**20  # maximum bytes of a network's Python file
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
-    """Return the blocks of a file: those of its `[[block]]` tables, or one of the file's own settings.
+    """Return the blocks of a file: those of its `[[block]]` tables, or without tables those of the file's own settings.
 
-    A table has the file's settings where it has none of its own. The usual controls of the data set come first
-    everywhere, unless the file has `add_controls = false`.
+    A table takes settings that it lacks from the file. The usual controls of the data set come first in every block,
+    unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.section("lists"), dataset)
     usual = list_allowed_controls(dataset) if top.flag("add_controls", True) else ()
@@ -55,16 +55,16 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
 
 
 def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
-    """Return the lists of estimators that a block may name: those of every file, and this file's own."""
+    """Return the lists of estimators that a block may name: the built-in lists, and those of this file."""
     lists = {"paper": PAPER, "controls": list_controls(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
-            raise section.wrong(f"{name} has a meaning of its own; write another name")
+            raise section.wrong(f"{name} is the name of a built-in list or estimator; write another name")
     return lists | {name: tuple(_expand_lists(section.texts(name), lists)) for name in section}
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield the ids that names stand for: `paper` for those of a list, `paper~blurred` for the twins of each."""
+    """Yield the ids that names stand for: `paper` for the ids of that list, `paper~blurred` for their twins."""
     for name in names:
         word, mark, twins = name.partition("~")
         yield from (f"{each}{mark}{twins}" for each in lists.get(word, (word,)))
@@ -91,13 +91,13 @@ def _read_block(
 
 
 def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
-    """Refuse a protocol without Random, which its other rows are held against; masks alone need none."""
+    """Refuse a protocol without Random, with which its other rows are compared; mask-only needs no Random."""
     judged = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
     held = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
     for block in judged:
         if (block.protocol, block.unit, block.fill) not in held:
-            seen = f"{block.protocol.name} has no random, which its rows are compared with"
-            raise top.wrong(f'{seen}; write "random" in its estimators, or leave add_controls = false out')
+            seen = f"{block.protocol.name} lacks random, with which its rows are compared"
+            raise top.wrong(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _find_id(name: str, dataset: DatasetRecord) -> str:
@@ -111,7 +111,7 @@ def _find_id(name: str, dataset: DatasetRecord) -> str:
 
 
 def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
-    """Return the member of an enum that a text names; CallerError, with the key, where it names none."""
+    """Return the enum member with this value; raise CallerError, with the key, if there is none."""
     try:
         return kind(text)
     except ValueError:
@@ -119,13 +119,15 @@ def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
 
 
 def read_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
-    """Read networks with given weights; CallerError for an unknown one or equal weights."""
+    """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     found: dict[str, GivenNetwork] = {}
     for text in top.texts("networks"):
         with top.naming():
             one = _given_network(text, base)
             if one.given in found:
-                raise CallerError(f"networks has '{text}', whose weights are those of another one; name each once")
+                raise CallerError(
+                    f"networks has '{text}' with the same weights as another network; list each network once"
+                )
             found[one.given] = one
     return tuple(found.values())
 
@@ -136,18 +138,18 @@ def _given_network(text: str, base: Path) -> GivenNetwork:
         return GivenNetwork(name, name, "", name)
     if not at:
         ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
-        raise CallerError(f"networks has '{text}', which names no weights; write {ways}")
+        raise CallerError(f"networks has '{text}', which specifies no weights; write {ways}")
     model, source = _named_network(name, base, "networks has")
     if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
         return GivenNetwork(model, f"{name}/{weights}", "", text)
     file = str(base / weights)
     if not Path(file).is_file():
-        raise CallerError(f"networks has '{text}', and {weights} is no file; write NETWORK@FILE")
+        raise CallerError(f"networks has '{text}', and {weights} is not a file; write NETWORK@FILE")
     return GivenNetwork(model, make_weights_title(file), source, file)
 
 
 def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Read the network's name, the source of its file, and the weights that its trainings start from.
+    """Return the network's name, the source of its file, and the weights from which its training starts.
 
     The name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION` relative to `base`. Weights are
     torchvision's, such as `IMAGENET1K_V1`; random if empty.
@@ -155,7 +157,7 @@ def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
     name, weights = section.text("name"), section.text("weights", "")
     section.close()
     if weights and not name.startswith(_TORCHVISION):
-        raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights are those of a torchvision:NAME")
+        raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.naming():
         model, source = _named_network(name, base, "name is")
     return model, source, f"{name}/{weights}" if weights else ""
@@ -180,13 +182,15 @@ def _network_file(path: Path, function: str) -> tuple[str, str]:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise CallerError(f"cannot read the network's file {path}: {why}; write FILE.py:FUNCTION") from None
     if len(content) > _LARGEST:
-        raise CallerError(f"{path} has {len(content):,} bytes; a file that makes a network has {_LARGEST:,} at most")
+        raise CallerError(
+            f"{path} has {len(content):,} bytes; a file that defines a network may have at most {_LARGEST:,}"
+        )
     stem = re.sub(r"\W+", "-", path.stem)
     return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:DIGITS]}", source
 
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
-    """Return the titles of the published weights that the suite explains in place of networks that it trains."""
+    """Return the titles of the published weights that the suite explains instead of networks that it trains."""
     names = top.texts("explains", ())
     for name in names:
         with top.naming():
@@ -198,7 +202,7 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
 
 
 def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
-    """Return the suite on a data set that a file describes, without a version; paths begin at `base`."""
+    """Return the suite that a file describes for a data set, without a version; relative paths start at `base`."""
     name, about = top.text("name"), top.text("about", "a suite from a file")
     networks = read_networks(top, base) if "networks" in top else ()
     if networks:
@@ -240,7 +244,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 
 def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
-    """Read a recipe: one of the table with the section's settings."""
+    """Read a recipe: a built-in recipe with the settings of the section."""
     with section.naming():
         like = find_recipe(section.text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
@@ -249,38 +253,40 @@ def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
 
 
 def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
-    """Refuse settings that tables cannot have: pixels, neighbours and augmentation."""
+    """Refuse settings that tables cannot have: the pixel unit, fills from neighbours, and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
             raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
         if block.fill not in TABULAR_FILLS:
-            seen = f"fills has '{block.fill}', which is made of neighbouring pixels"
-            raise top.wrong(f"{seen}; a table has {', '.join(map(find_fill_word, TABULAR_FILLS))}")
+            seen = f"fills has '{block.fill}', which is computed from neighbouring pixels"
+            raise top.wrong(f"{seen}; a table can have {', '.join(map(find_fill_word, TABULAR_FILLS))}")
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
-            seen = f"{recipe.title} moves or shrinks images, which rows of a table are not"
+            seen = f"{recipe.title} moves or shrinks images, and a table has no images"
             raise top.wrong(f'{seen}; write like = "tabular@1" under [recipe]')
 
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    """Refuse networks that no seed uses, and too few or too many for comparisons."""
+    """Refuse references that no seed uses, and too few or too many references for comparisons."""
     by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
     if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
         named = f"networks has {references}" if "networks" in top else f"references is {references}"
-        seen = f"{named}, and {by_networks[0]} holds networks against each other"
-        raise top.wrong(f"{seen}; {FEWEST_NETWORKS} at least and {SIBLINGS} at most, such as 5, are needed")
+        seen = f"{named}, and {by_networks[0]} compares networks with each other"
+        raise top.wrong(f"{seen}; write {FEWEST_NETWORKS} to {SIBLINGS}, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not by_networks:
-        seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"
+        seen = f"references is {references} and seeds is {max(trained)}, but each seed uses one reference"
         raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
 def _check_trained(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
-    """Refuse protocols that train where the networks have weights of their own, or no image is to train on."""
+    """Refuse protocols that train networks if the networks have given weights, or there are no training images."""
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     if trains and "networks" in top:
-        seen = f"networks has weights of their own, and {trains} trains networks"
-        raise top.wrong(f'{seen}; write name = "…" under [network], or protocols that train nothing: "own-network"')
+        seen = f"networks has given weights, and {trains} trains networks"
+        raise top.wrong(
+            f'{seen}; write name = "…" under [network], or protocols that train no network, such as "own-network"'
+        )
     if trains and dataset.test_only:
         seen = f"{trains} trains networks, and [data] has only test images"
-        raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train nothing, such as "morf"')
+        raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train no network, such as "morf"')

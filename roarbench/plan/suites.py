@@ -39,7 +39,7 @@ def read_named_suite(path: Path) -> SuiteSpec:
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
-    """Return all versions of the named suites, the quick ones first; older ones lie beside their published rows."""
+    """Return all versions of the named suites, quick ones first; old versions come from the published results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
     suites = {(suite.name, suite.version): suite for suite in map(read_named_suite, files)}
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
@@ -51,7 +51,7 @@ SUITES = {suite.name: suite for suite in VERSIONS.values()}
 
 
 class Likeness(NamedTuple):
-    """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version."""
+    """Agreement of a fast suite with its full suite on the order of the estimators, measured on a small version."""
 
     of: str  # the full suite
     # Kendall's tau between the suites' gains under ROAR, with 95 % interval; None if not measured
@@ -71,7 +71,7 @@ FAST = {
 
 
 def find_suite(name: str) -> SuiteSpec:
-    """Return the newest suite of this name, or the one of `NAME@VERSION`; UnknownName where there is none."""
+    """Return the newest suite of this name, or the one of `NAME@VERSION`; raise UnknownName if there is none."""
     versions = {suite.versioned: suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
@@ -79,9 +79,13 @@ def find_suite(name: str) -> SuiteSpec:
 
 
 def copy_suite_file(name: str) -> str:
-    """Return the text of a suite's file as the file of a user's own: under another name, without a version.
+    """Return the text of a suite's file for a suite of the user's own: with another name and without a version.
 
-    UnknownName where there is none of this name, which may be `NAME@VERSION`.
+    Args:
+        name: Name of the suite, or `NAME@VERSION`.
+
+    Raises:
+        UnknownName: There is no such suite.
     """
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
@@ -92,19 +96,19 @@ def copy_suite_file(name: str) -> str:
 
 
 def format_suite_option(suite: SuiteSpec) -> str:
-    """Return what `--suite` takes for this very version: its name alone asks for the newest one."""
+    """Return the value of `--suite` that selects exactly this version; the name alone selects the newest one."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.called
 
 
 def find_leading_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
-    """Return the protocols whose tables a finished run shows: the suite's first, ROAR and own-network gain."""
+    """Return the protocols whose tables are shown after a run: the suite's first one, ROAR and own-network gain."""
     has = [block.protocol for block in suite.blocks]
     return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))
 
 
 def find_default_weights(suite: SuiteSpec) -> str:
-    """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
+    """Return the weights that this version of a suite explains by default, as in `SuiteSpec.given`."""
     if suite.networks:
         return ",".join(each.given for each in suite.networks)
     if suite.own:
@@ -113,9 +117,9 @@ def find_default_weights(suite: SuiteSpec) -> str:
 
 
 def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
-    """Return a suite that explains these weights, as many references as they are, or its own where none are given.
+    """Return a suite that explains these weights, with one reference for each; if none are given, its own references.
 
-    The cells with the most seeds have at least one for each of the weights: none are given for nothing.
+    The blocks with the most seeds get at least one seed for each reference, so that every reference is used.
     """
     if given == suite.given or suite.networks:  # these networks have weights of their own
         return suite
@@ -130,13 +134,13 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
 
 
 def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
-    """Add estimators that a suite does not name, each wherever it has Random.
+    """Add estimators that a suite does not have, each wherever the suite has Random.
 
-    Other parameters of an estimator that the suite does name stand wherever it has the default ones. All have twins:
-    estimators that explain a model wherever the suite has twins of any, other parameters wherever it has those of the
-    default.
+    If the suite has an estimator with default parameters, other parameters are added wherever it has the default ones.
+    Twins are added too: for a new estimator that explains a network, wherever the suite has twins of any estimator; for
+    other parameters, wherever it has twins of the default ones.
 
-    What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
+    Added estimators do not change the suite: its name, its version and the keys of its runs stay the same.
     """
     # added twins belong to added rows, and twins may be nested
     roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)
@@ -150,7 +154,7 @@ def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
 
 
 def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
-    """Yield what a block of the suite gets of the estimators that are added."""
+    """Yield the added estimators, and their twins, that belong to one block of the suite."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)

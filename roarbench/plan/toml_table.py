@@ -12,24 +12,24 @@ from roarbench.errors import CallerError, Hint, UnknownName
 
 
 def format_toml(value: object) -> str:
-    """Write a text, number (also of NumPy) or list; JSON texts are valid TOML except for the character DEL."""
+    """Write a string, number (also of NumPy) or list as TOML; JSON is valid TOML here, except for the character DEL."""
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 
 
 def parse_toml(text: str, path: Path) -> "TomlTable":
-    """Return the table that a text is as the file at this path; CallerError where it is none."""
+    """Return the table in the text of the file at this path; raise CallerError if it is not TOML."""
     try:
         return TomlTable(tomllib.loads(text), str(path))
     except tomllib.TOMLDecodeError as error:
-        raise CallerError(f"{path} is not TOML: {error}; texts are written in quotation marks") from None
+        raise CallerError(f"{path} is not TOML: {error}; strings are written in quotation marks") from None
 
 
 class TomlTable:
-    """One table of a TOML file; a missing or wrong value raises CallerError with its place.
+    """One table of a TOML file; a missing or wrong value raises CallerError with its place in the file.
 
     Args:
-        values: As `tomllib` reads them.
-        where: The file and the table's name.
+        values: Values as `tomllib` returns them.
+        where: File and name of the table, for messages.
     """
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
@@ -43,11 +43,11 @@ class TomlTable:
         return iter(self._values)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text that is not empty; required without a default."""
+        """Return a string that is not empty; without a default, the key is required."""
         text: str = self._get(
             key,
             default,
-            'text; write {key} = "…"',
+            'a string; write {key} = "…"',
             lambda one: isinstance(one, str) and (one.strip() or one == default),
         )
         return text
@@ -69,12 +69,12 @@ class TomlTable:
         return number
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return a list of distinct texts."""
+        """Return a list of strings without duplicates."""
         expected = 'a list of names; write {key} = ["…"]'
         return tuple(dict.fromkeys(self._get(key, default, expected, _list_of(lambda one: isinstance(one, str)))))
 
     def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """Return a list of distinct numbers from `low` to `high`, sorted."""
+        """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
         fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
         return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
@@ -85,15 +85,15 @@ class TomlTable:
         return tuple(map(float, self._get(key, None, expected, _list_of(_is_number))))
 
     def section(self, key: str) -> "TomlTable":
-        """Return a table; an empty one where it is missing."""
+        """Return a table; an empty one if it is missing."""
         expected = "a table; write [{key}] on a line of its own, its values below it"
         value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
-        """Return the tables of a list; without a list one table, which has the shared values alone.
+        """Return the tables of a list; without a list, one table with the shared values alone.
 
-        What a table lacks of the shared values it has from this one.
+        Each table takes shared values that it lacks from this table.
         """
         common = {name: self._values[name] for name in shared if name in self._values}
         self._asked |= set(shared)
@@ -110,14 +110,14 @@ class TomlTable:
         return left
 
     def close(self) -> None:
-        """Refuse values that were not read."""
+        """Refuse keys that were not read."""
         for key in self._values:
             if key not in self._asked:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Add file and table to errors about a value."""
+        """Add the file and table to CallerErrors in the block."""
         try:
             yield
         except CallerError as error:

@@ -23,9 +23,9 @@ PUBLISHED = {
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` of a file or one of `PUBLISHED`.
+    """Return `NAME@CHECKSUM` for a file or a name of `PUBLISHED`; raise CallerError if there is neither.
 
-    A file with published weights has their name; CallerError where there is neither.
+    A file that contains published weights gets their name.
     """
     if reference in PUBLISHED:
         return f"{reference}@{find_checksum_start(reference)}"

@@ -244,7 +244,7 @@ BAD = [
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
-    (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' names none; write ids with commas between"),
+    (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' has no ids; write ids separated by commas"),
     (
         ("table", "--suite", "cifar10", "--protocol", "kar", "--estimators", "ig~blurred"),
         "has no kar of ig~blurred",

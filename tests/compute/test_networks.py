@@ -181,7 +181,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
         ("torchvision:resnet19", "", 3, "no network of torchvision 'resnet19'; did you mean 'resnet1"),
         ("torchvision:resnet18", "", 1, "is made for colour images, but these have 1 channel; write channels = 3"),
         ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
-        ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
+        ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; run pip install timm"),
         ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; the file must be self-contained"),
         ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
         ("net.wrong@0", NET, 3, r"wrong of net.py does not accept three arguments; write def wrong\(classes, chan"),

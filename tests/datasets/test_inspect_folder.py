@@ -302,7 +302,7 @@ def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
 def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CallerError, match="has letters that cannot be printed; rename the folder"):
+    with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
         write_suite(write_pictures(tmp_path / name))
     assert not list(tmp_path.glob("*.toml"))
 

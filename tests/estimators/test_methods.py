@@ -280,5 +280,5 @@ def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
 
 def test_a_suite_says_whether_shapley_values_apply():
     assert find_suite("breast-cancer-10").why_not("shapley") == ""
-    said = "it looks at every coalition of 16 features at most, and here are 12,288"
+    said = "it needs all subsets of at most 16 features, and an image here has 12,288"
     assert find_suite("quick").why_not("shapley~blurred") == said

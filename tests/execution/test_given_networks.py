@@ -87,7 +87,7 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
     assert kept == suite
     assert str(path.parent) not in encode_canonically(write_suite_record(suite))
     assert kept.networks[2].source == FILE
-    with pytest.raises(CallerError, match="says which networks it explains; change networks in its file"):
+    with pytest.raises(CallerError, match="specifies the networks that it explains; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])
 
 
@@ -201,13 +201,13 @@ WRONG = (
     (
         '"net.py:make@three.pt"',
         '"net.py:make"',
-        "networks has 'net.py:make', which names no weights; write NETWORK@FILE",
+        "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE",
     ),
-    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', and lost.pt is no file; write NETWORK@FILE"),
-    ("two.pt", "one.pt", "networks has 2, and own-network holds networks against each other; 3 at least"),
-    ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt', whose weights are those of another one"),
+    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', and lost.pt is not a file; write NETWORK@FILE"),
+    ("two.pt", "one.pt", "networks has 2, and own-network compares networks with each other; write 3 to"),
+    ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),
     ("resnet-planted@two.pt", "resnet-plantd@two.pt", "no network 'resnet-plantd'; did you mean 'resnet-planted'?"),
-    ('["own-network"]', '["own-network", "roar"]', "networks has weights of their own, and roar trains networks; "),
+    ('["own-network"]', '["own-network", "roar"]', "networks has given weights, and roar trains networks; "),
     ('name = "mixed"', 'name = "mixed"\nreferences = 3', "no key 'references'"),
 )
 
@@ -252,7 +252,7 @@ def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
     assert {seed for name, t, seed in rows if name == "grad" and seed > 4} >= {100, 401, 304}
     answers = {rows["none", 0.0, number].bits for number in range(5)}
     assert len(answers) > 3  # so that each network has weights of its own
-    with pytest.raises(CallerError, match="says which networks it explains; leave --reference out"):
+    with pytest.raises(CallerError, match="specifies the networks that it explains; leave --reference out"):
         set_explained_networks(known, ["torchvision:resnet50-v1"])
 
 

@@ -58,7 +58,7 @@ def test_what_a_protocol_cannot_have_is_left_out_and_told():
 def test_a_table_has_neither_pixels_nor_fills_of_neighbours():
     table = find_suite("breast-cancer")
     assert {block.fill for block in set_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
-    with pytest.raises(CallerError, match="a table has no pixels, so no unit 'pixel'; its unit is scalar"):
+    with pytest.raises(CallerError, match="unit is 'pixel', and a table has no pixels; write scalar"):
         set_fill_and_unit(table, "", Unit.PIXEL)
     with pytest.raises(CallerError, match="a table has mean, black, noise"):
         set_fill_and_unit(table, "blur")

@@ -66,7 +66,9 @@ CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # that a row on photogr
 def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimators, more, count, lacking):
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
     suite = changed(path, "size = 8", f"size = 8\n{more}")
-    said = f"{count} controls under matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
+    said = (
+        f"only {count} controls for matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
+    )
     assert describe_missing_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
     assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three"
 
@@ -81,7 +83,9 @@ def test_a_file_may_name_every_protocol_that_is_run_roar_exchanged_too(on_table)
 
 
 def test_a_table_of_numbers_lacks_two_controls(on_table):
-    said = "1 control under matched, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
+    said = (
+        "only 1 control for matched, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
+    )
     assert describe_missing_controls(read_suite(on_table), MATCHED) == f"{said}as `new-suite` does"
 
 
@@ -265,15 +269,15 @@ WRONG = (
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
-    ("references = 1", "references = 3", "references is 3 and seeds is 1: each seed is ranked by one reference; "),
-    ('["roar"]', '["own-network"]', "references is 1, and own-network holds networks against each other; 3 at "),
+    ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses one reference; "),
+    ('["roar"]', '["own-network"]', "references is 1, and own-network compares networks with each other; write 3 "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
     (
         "seeds = 1",
         'seeds = 1\nabout = "\\u001b[2J"',
         "about is '\\x1b[2J', expected one line of at most 1000 printable characters",
     ),
-    (SHARE, "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),
+    (SHARE, "", ', [data]: names no split; write train = "…" and test = "…", or test_share = 0.2'),
     (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write train and test, or test_share alone"),
     (SHARE, 'train = "."', ", [data]: has train and no test; "),
     (SHARE, 'test = "."', 'roar trains networks, and [data] has only test images; write train = "…" under [data], or '),
@@ -283,34 +287,42 @@ WRONG = (
     (SIZE, "size = 9\nresize = 8", "[data]: resize is 8 and the square has 9 pixels; write resize = 9 or more"),
     (SIZE, 'size = 8\nresize = 9\ninterpolation = "cubic"', "interpolation is 'cubic', expected nearest, box, bili"),
     (SIZE, 'size = 8\ninterpolation = "bicubic"', "has interpolation without resize; write resize = N"),
-    (SIZE, "size = 8\nresize = 9\ncrop = 0.9", "has crop and resize; size is the side of the square"),
+    (SIZE, "size = 8\nresize = 9\ncrop = 0.9", "has crop and resize; leave crop out, size is the side of the square"),
     (SIZE, "size = 8\nmean = [0.5, 0.5, 0.5]", "[data]: std is missing, expected a list of numbers; write std = [0."),
     (SIZE, "size = 8\nmean = [0.5]\nstd = [0.5]", "it has mean (0.5,) and std (0.5,); expected 3 numbers each"),
     (SIZE, 'size = 8\npreprocessing = "timm:x"', "has preprocessing and size; leave one of them out"),
     (SIZE, 'preprocessing = "imagenet"', "preprocessing is 'imagenet', expected torchvision:NAME/WEIGHTS or timm:NAME"),
     (SIZE, 'preprocessing = "torchvision:resnet18"', "no weights of torchvision:resnet18 ''; known: DEFAULT, IMAGENET"),
-    (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; write pip install timm"),
+    (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; run pip install timm"),
     (IMAGES, 'images = "pictures/red"', ": 0 of 0 classes have an image to train on, 0 one to test on; expected two "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
-    ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
+    (
+        "epochs = 1",
+        "sides = 1",
+        ", [recipe]: sides is 1, expected a list of fractions of the image side; write sides = [0.5, 1.0]",
+    ),
     ("epochs = 1", "compile = 1", ", [recipe]: compile is 1, expected true or false"),
     ("seeds = 1", "seeds = 1\n[[block]]\n[[block]]\nseed = 2", ", [[block]] 2: no key 'seed'; did you mean 'seeds'?"),
     ("seeds = 1", "seeds = 1\n[block]\nseeds = 2", "expected a list of tables; write [[block]] on a line of its own"),
-    ("seeds = 1", "version = 2", "has a version, which only suites of roarbench have; leave it out"),
+    ("seeds = 1", "version = 2", "has a version, which only roarbench's own suites have; leave it out"),
     ("seeds = 1", 'explains = ["resnet"]', "no reference 'resnet'; known: torchvision:resnet50-v1, "),
-    ("seeds = 1", 'lists = {grad = ["ig"]}', ", [lists]: grad has a meaning of its own; write another name"),
+    ("seeds = 1", 'lists = {grad = ["ig"]}', ", [lists]: grad is the name of a built-in list or estimator; "),
     ("seeds = 1", "add_controls = 1", "add_controls is 1, expected true or false; write add_controls = false"),
-    ("seeds = 1", "add_controls = false", 'roar has no random, which its rows are compared with; write "random" in '),
+    ("seeds = 1", "add_controls = false", 'roar lacks random, with which its rows are compared; write "random" in '),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
-    ('["roar"]', '["matched"]\nfills = ["linear"]', "where masks are exchanged write mean, black, blur or noise"),
+    (
+        '["roar"]',
+        '["matched"]\nfills = ["linear"]',
+        "for protocols that exchange masks write mean, black, blur or noise",
+    ),
 )
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
     ('"tabular@1"', '"quick@2"', "quick@2(epochs=4) moves or shrinks images, "),
     ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
-    ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is made of neighbouring"),
+    ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is computed from neighbouring"),
 )
 
 

@@ -68,7 +68,7 @@ def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, wh
     assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
         make_suite_table(whole, "diffroar", Unit.PIXEL, None)
-    with pytest.raises(CallerError, match="made of the answers under kar and roar and never run"):
+    with pytest.raises(CallerError, match="computed from the results of kar and roar and has no runs"):
         find_protocol("diffroar")
 
 
