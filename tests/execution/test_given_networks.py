@@ -258,7 +258,7 @@ def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
 
 def test_a_library_that_is_not_installed_is_one_line_before_weights_are_fetched(ran, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; write pip ins"):
+    with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; run pip ins"):
         ran.run(find_suite("imagenet-networks"))
 
 
