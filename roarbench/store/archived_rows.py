@@ -1,6 +1,6 @@
-"""Archived rows, removed from the boards. Nothing here imports torch.
+"""Archive rows: results and failures that leaderboards no longer show. Nothing here imports torch.
 
-A table of their own keeps them whole, with user, time and reason; the same runs may be done again.
+A separate table keeps the complete rows, with user, time and reason; the same runs may be done again.
 """
 
 import getpass
@@ -53,13 +53,13 @@ def list_estimator_keys(database: Database, estimator: str) -> list[str]:
 
 
 def list_submission_ids(database: Database, beginning: str) -> list[str]:
-    """Return the ids of submissions with results or failures that begin with this text, without twins."""
+    """Return the ids of submissions that begin with this string and have results or failures, without twins."""
     found = set(_estimators(database, beginning).values())
     return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
 
 
 def _estimators(database: Database, beginning: str) -> dict[str, str]:
-    """Return estimators by key, of results that begin with this text and of failures whose record contains it."""
+    """Return estimators by run key: of results that begin with this string, of failures whose record contains it."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
     with database.read() as connection:
@@ -74,7 +74,7 @@ def _row(name: str) -> str:
 
 
 def find_keys(database: Database, beginning: str) -> list[str]:
-    """Return the keys of results, failures and archived rows that begin with this text."""
+    """Return the keys of results, failures and archived rows that begin with this string."""
     with database.read() as connection:
         there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
         keys = [select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)) for table in there]
@@ -82,11 +82,15 @@ def find_keys(database: Database, beginning: str) -> list[str]:
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
-    """Archive the results and failures of these runs, unless a process is doing one of them."""
+    """Archive the results and failures of these runs.
+
+    Raises:
+        CallerError: A process is working on one of these runs.
+    """
     why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
-            raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
+            raise CallerError(f"{len(busy)} of these runs are in progress; stop that command, or wait for it")
         vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
         taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
         for kind, rows in taken.items():
@@ -101,7 +105,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
 
 
 def read_forgotten(database: Database, keys: Collection[str]) -> list[Forgotten]:
-    """Return the archived rows of these runs, oldest first; empty in a store older than the table."""
+    """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []

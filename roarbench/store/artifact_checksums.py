@@ -1,4 +1,4 @@
-"""Recorded checksums of networks and rankings: all machines of one database use the same files.
+"""Record the checksums of networks and rankings, so that all machines of one database use the same files.
 
 Nothing here imports torch.
 """
@@ -28,7 +28,7 @@ class Artifact(NamedTuple):
 
 
 class RecordedChecksum(NamedTuple):
-    """A checksum that a result records of an input."""
+    """The checksum of an input, as a result records it."""
 
     run: str  # key of the result
     what: str  # name of the input in messages
@@ -46,18 +46,18 @@ class Checksums:
     def check(self, found: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
         """Record the folder's files that the database does not know yet, unless results contradict them.
 
-        Files that the folder lacks are reserved for it: no other folder may make them while a command works on the
-        database. This is refused where several machines may share the database and another folder has them, as the
-        folder is then probably the wrong one.
+        Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
+        the database. This is refused if several machines may share the database and another folder has these files,
+        because this folder is then probably the wrong one.
 
         Raises:
-            StoreError: The folder has other files, lacks them, another folder is to make them, or no result that
-                records its inputs matches the folder; nothing is recorded.
+            StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
+                record their inputs and none of them matches the folder; nothing is recorded.
         """
         self._note(found, made_here=False, noted=noted)
 
     def note(self, found: Collection[Artifact]) -> None:
-        """Record files just made in the folder; they replace lost ones if no result depends on those.
+        """Record files that were just made in the folder; they replace lost files on which no result depends.
 
         Raises:
             StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
@@ -93,7 +93,7 @@ class Checksums:
             self.database.change(work)
 
     def _compare(self, row: Any, here: Artifact, own: bool) -> None:
-        """Raise where the folder's and the database's checksums differ."""
+        """Raise StoreError if the checksums of the folder and the database differ."""
         if not row.checksum:
             raise StoreError(
                 f"{self.database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
@@ -102,22 +102,22 @@ class Checksums:
         elsewhere = not (own or self.database.is_file)
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
-        seen = f"has another {here.what} than the one made in {row.place}"
+        seen = f"has a different {here.what} than the one made in {row.place}"
         self._refuse(seen if here.checksum else f"lacks the {here.what}, which was made in {row.place}")
 
     def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
-        """Raise where results record other inputs and none records the folder's."""
+        """Raise StoreError if results record other inputs and no result records those of the folder."""
         imported = find_present(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:
             if each.here and (each.what, each.here) not in fitting:
-                self._refuse(f"has another {each.what} than the one of {each.run}")
+                self._refuse(f"has a different {each.what} than the run {each.run}")
 
     def _refuse(self, seen: str) -> NoReturn:
         raise StoreError(
-            f"{self.workspace.root} {seen}, on which {self.database.where} rests; name that --store, copy its "
-            "references, rankings and networks here, or name a fresh --store and --db"
+            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; name that --store, "
+            "copy its references, rankings and networks here, or name a new --store and --db"
         )
 
 

@@ -1,8 +1,8 @@
-"""A database of results, SQLite or PostgreSQL: transactions, waiting for a server, one-line errors.
+"""Access to a results database (SQLite or PostgreSQL): transactions, waiting for a server, and one-line errors.
 
-Writing transactions of a store are serial: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by an advisory lock, so what
-such a transaction has read still holds when it writes. Frequent operations (leases, results, failures) use `change`,
-which on PostgreSQL locks only the rows that it touches.
+Write transactions on a store run one at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock), so data that
+such a transaction has read cannot change before it writes. Frequent operations (leases, results, failures) use
+`change`, which on PostgreSQL locks only the rows that it uses.
 """
 
 import os
@@ -30,17 +30,17 @@ PATIENCE = 60  # seconds to wait for another process's transaction; transactions
 # SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
 _AWAY = ("08", "57P0", "53300", "40P01", "40001")
 _ADVICE = {  # part of the database's message -> advice; the first match counts
-    "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
-    "is full": "the disk is full; make room and run the same command again, finished runs are kept",
-    "disk I/O error": "the disk is full or damaged; make room and run the same command again, finished runs are kept",
-    "No space left": "the server's disk is full; make room and run the same command again, finished runs are kept",
+    "malformed": "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`",
+    "is full": "the disk is full; free space and run the same command again, finished runs are kept",
+    "disk I/O error": "the disk is full or damaged; free space and run the same command again, finished runs are kept",
+    "No space left": "the server's disk is full; free space and run the same command again, finished runs are kept",
     "readonly": "the file or its folder cannot be written; change its permissions, or name another store",
     "read-only": "it cannot be written; change the permissions, or name another store",
     "unable to open": "the file or its folder cannot be opened; check the path and its permissions",
-    "permission denied": "this user has no right to it; ask the database's owner",
+    "permission denied": "this user has no permission for it; ask the database's owner",
     "locked": f"another process has held it for {PATIENCE} s; wait for it or stop it",
     "lock timeout": f"another process has held it for {PATIENCE} s; wait for it or stop it",
-    "does not exist": "make the database (`createdb NAME`), or name another one",
+    "does not exist": "create the database (`createdb NAME`), or name another one",
     "failed to resolve": "no server has this name; check the host in the URL",
     "connection": "the server cannot be reached; check that it runs, and the host, user and password of the URL",
 }
@@ -49,13 +49,13 @@ _ADVICE = {  # part of the database's message -> advice; the first match counts
 class Database:
     """A database at the newest schema.
 
-    Methods raise StoreError where the database refuses or stays away, reading methods also for a damaged row; writing
-    methods raise RunError where the file is gone.
+    Methods raise StoreError if the database rejects a statement or stays unreachable. Reading methods also raise it for
+    a damaged row. Writing methods raise RunError if the file is gone.
 
     Attributes:
-        where: Its name in messages; never contains a password.
-        patience: Seconds to wait for a server that is gone.
-        tell: Receives a message when the server is gone, and when it is back.
+        where: Name of the database in messages; never contains a password.
+        patience: Seconds to wait for an unreachable server.
+        tell: Receives a message when the server becomes unreachable, and when it is back.
     """
 
     def __init__(self, engine: Engine, where: str) -> None:
@@ -69,15 +69,15 @@ class Database:
         self._changer = engine.execution_options(manner="changing")
 
     def change(self, work: Callable[[Connection], T]) -> T:
-        """Do some work in a writing transaction that may overlap others; serial on SQLite.
+        """Call `work` in a write transaction, which may overlap others except on SQLite.
 
-        While the server is gone the work is repeated, so it must be idempotent.
+        While the server is unreachable the call is repeated, so it must be idempotent.
         """
         with self._kept():
             return self._as_soon_as_possible(lambda: self._work(self._changer, work))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
-        """Do some reading work, repeated while the server is gone."""
+        """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._sound():
             if held := self._held_connection:
                 with convert_database_errors(self.where):
@@ -95,7 +95,7 @@ class Database:
             return work(connection)
 
     def _as_soon_as_possible(self, call: Callable[[], T]) -> T:
-        """Call a function, and repeat it while the server is gone."""
+        """Call a function, and repeat the call while the server is unreachable."""
         begun, told = time.monotonic(), False
         while True:
             try:
@@ -107,23 +107,23 @@ class Database:
                     raise
                 # `tell` may block, so other threads stay silent
                 if not told and threading.current_thread() is threading.main_thread():
-                    self.tell(f"{error}; until then this command waits, and nothing is lost")
+                    self.tell(f"{error}; until then, this command waits and nothing is lost")
                     told = True
                 time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
             else:
                 if told:
-                    self.tell(f"results store {self.where}: it is back after {time.monotonic() - begun:.0f} s")
+                    self.tell(f"results store {self.where}: the server is back after {time.monotonic() - begun:.0f} s")
                 return found
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open a writing transaction that excludes others."""
+        """Open a write transaction that excludes other write transactions."""
         with self._kept(), self._begun(self._engine) as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a reading transaction, which never blocks a writer."""
+        """Open a read transaction, which never blocks write transactions."""
         held = self._held_connection
         with (
             self._sound(),
@@ -134,8 +134,9 @@ class Database:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Use one connection for all queries of this thread within the block; opening one takes longer than most
-        queries.
+        """Use one connection for all queries of this thread in the block.
+
+        Opening a connection takes longer than most queries.
         """
         with self._begun(self._reader) as connection:
             self._held.connection = connection
@@ -153,23 +154,23 @@ class Database:
         try:
             yield
         except ValueError as error:  # reading a row checks its values
-            raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
+            raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
     def watch(self) -> None:
-        """Record which SQLite file is open: a removed file would still be written, unseen."""
+        """Record which SQLite file is open, because writes to a removed file would not fail."""
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
-        """Save the content beside the file and raise RunError if the opened file is gone."""
+        """If the opened file is gone, save its content under another name beside it and raise RunError."""
         if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
         try:
             with closing(self._engine.raw_connection()) as held, closing(sqlite3.connect(copy)) as kept:
                 cast(sqlite3.Connection, held.driver_connection).backup(kept)
-            saved = f"its rows are in {copy}: move that back and run the same command again"
+            saved = f"its rows are in {copy}: move that file back and run the same command again"
         except (DBAPIError, sqlite3.Error):  # the folder is gone too, or no connection was open
-            saved = "nothing of it could be saved; restore a copy"
+            saved = "its rows could not be saved; restore a backup"
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
 
     @contextmanager
@@ -190,7 +191,7 @@ class Database:
 
 
 def _file_of(path: str) -> tuple[int, int]:
-    """Return the identity of a file, which differs from earlier files of its name; zeros where there is none."""
+    """Return the identity of a file, which earlier files of its name do not share; zeros if there is no file."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -210,7 +211,7 @@ def is_unreachable(error: StoreError) -> bool:
 def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the rows with one of these keys, in few statements."""
+    """Yield the rows with one of these keys, with few statements."""
     for chunk in split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
@@ -223,7 +224,7 @@ def find_present(connection: Connection, table: Table, keys: Collection[str]) ->
 def insert_new(
     connection: Connection, table: Table, rows: Sequence[dict[str, Any]], same: Mapping[str, Any] = MappingProxyType({})
 ) -> set[str]:
-    """Insert rows whose key is new, in order; return these keys.
+    """Insert the rows whose keys are new, in order; return these keys.
 
     `same` holds the columns that are equal in every row; they may be expressions.
     """
@@ -250,7 +251,7 @@ def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def convert_database_errors(where: str) -> Iterator[None]:
-    """Turn the database's errors into one line."""
+    """Convert database errors in the block to a one-line StoreError."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:

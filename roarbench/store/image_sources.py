@@ -1,6 +1,7 @@
-"""Sources of images by fingerprint. Nothing here imports torch.
+"""Notes on the sources of images. Nothing here imports torch.
 
-Results name their images by fingerprint. A note says whether the suite's own source or a named folder gave them.
+Results identify their images by fingerprint. A note records whether images with a fingerprint came from the data set's
+own source or from a folder.
 """
 
 import json
@@ -21,7 +22,7 @@ LOCAL = "local"  # kind of images from a caller's folder
 
 @dataclass(frozen=True)
 class ImageNote(Keyed):
-    """A note that a source gave these images."""
+    """A note that these images came from this source."""
 
     data: str  # fingerprint of the decoded images and labels
     dataset: str
@@ -32,7 +33,7 @@ class ImageNote(Keyed):
 
 
 def read_image_notes(database: Database) -> list[ImageNote]:
-    """Return all notes of a store, oldest first; empty for an older store."""
+    """Return all notes of a store, oldest first; empty for an older store, which lacks the table."""
     columns = [images.c[each.name] for each in fields(ImageNote)]
     with database.read() as connection:
         if not inspect(connection).has_table(images.name):
@@ -42,7 +43,7 @@ def read_image_notes(database: Database) -> list[ImageNote]:
 
 
 def note_images(database: Database, new: Iterable[ImageNote]) -> None:
-    """Store notes; existing ones stay."""
+    """Store notes; existing notes stay unchanged."""
     with database.write() as connection:
         put_notes(connection, new)
 
@@ -53,10 +54,10 @@ def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
 
 
 def check_note(note: ImageNote) -> ImageNote:
-    """Check an external note; ValueError where a value has another type, or its folder is no plain name."""
+    """Check a note from a file; raise ValueError if a value has the wrong type, or its folder is not a plain name."""
     check_record(note)
     if "/" in note.folder:
-        raise ValueError(f"folder is {note.folder}, expected its last part")
+        raise ValueError(f"folder is {note.folder}, expected only its name")
     return note
 
 
@@ -77,5 +78,5 @@ def _make_note(manifest: Mapping[str, Any]) -> ImageNote:
 
 
 def hash_source(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Hash a data set's record and a folder's files by name, size and time, wherever the folder is."""
+    """Return a hash of a data set's record and of the names, sizes and times of its files, wherever the folder is."""
     return hash_value({"record": about, "files": source["files"]})

@@ -1,11 +1,12 @@
-"""Leases: which process does which step, so that processes of one store never do a step twice.
+"""Leases record which process does which step, so that processes of one store never do a step twice.
 
-A lease is a row that its owner inserts before a step and that disappears with the step's result. The lease of a dead
-owner is free: the kernel answers for processes of this host, heartbeats for others. A silent owner may still live, so
-every lease has a number, and a result is written only in a transaction that finds this number.
+A lease is a row that its owner inserts before a step and that is deleted when the step's result is stored. Another
+process may take over the lease of a dead owner: the kernel tells whether a process of this host is running, heartbeats
+tell it for other hosts. An owner without heartbeats may still be running, so every lease has a number, and a result is
+stored only in a transaction that finds this number.
 
-Leases are taken row by row in the order of keys: a second process waits for the first one's transaction, milliseconds,
-and no two processes wait for each other.
+Leases are taken row by row in the order of keys, so a second process waits milliseconds for the transaction of the
+first, and two processes never wait for each other.
 """
 
 import os
@@ -71,7 +72,7 @@ class LeaseReply(NamedTuple):
 
 
 def _host() -> str:
-    """Return the host: process ids are comparable only within one boot and one process namespace."""
+    """Return the host's name, boot and process namespace, as process ids are comparable only within these."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # without Linux `_start_time` returns None, and heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -102,10 +103,11 @@ def _exists(pid: int) -> bool:
 
 
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
-    """Return whether an owner works, by its last heartbeat and the present of the same clock.
+    """Return whether the process that holds a lease is still running.
 
-    The kernel may hide other users' processes (`hidepid`, proc(5)). It then shows that the id exists but not since
-    when, so the heartbeat decides.
+    On this host its process id and start time tell, otherwise its last heartbeat: `beat` and `now` are times of the
+    same clock. The kernel may hide other users' processes (`hidepid`, proc(5)). Then only the existence of the id is
+    known, not the start time, so the heartbeat is used.
     """
     if owner.start and owner.host == _host():
         start = _start_time(owner.pid)
@@ -146,7 +148,7 @@ def _row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
 
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
-    """Take the lease of a dead owner; False if it has changed."""
+    """Take over the lease of a dead owner; return False if the lease has changed."""
     now = read_database_clock(connection)
     dead = update(leases).where(leases.c.key == key, leases.c.number == number)
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
@@ -159,19 +161,19 @@ def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
 
 
 def drop_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
-    """Give up the leases on these keys: of one owner, or of all."""
+    """Delete the leases on these keys: those of one owner, or of all owners."""
     for chunk in split_keys(keys):
         mine = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
 
 
 def release_lease(connection: Connection, key: str, number: int) -> bool:
-    """Give up the lease of this number; False if it is gone."""
+    """Delete the lease with this number; return False if it is gone."""
     return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
 
 
 def read_leases(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first; empty in a store older than the table."""
+    """Return the leases of living owners, oldest first; empty in an older store, which lacks the table."""
     if not inspect(connection).has_table(leases.name):
         return []
     statement = select(leases, *_clocks(connection)).order_by(leases.c.since, leases.c.key)
@@ -181,7 +183,7 @@ def read_leases(connection: Connection) -> list[Lease]:
 
 
 def read_kernel_id(owner: Owner) -> str:
-    """Return an identity of the machine's boot, whatever container a process is in."""
+    """Return an identifier of the machine's boot, which is the same in all containers."""
     return owner.host.split()[1] if " " in owner.host else owner.host
 
 
@@ -199,7 +201,7 @@ def _owner(row: Any) -> Owner:
 
 
 def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return the present, and since when the database has been up, as columns."""
+    """Return two columns: the current time, and the time at which the database started."""
     up: ColumnElement[Any] = leases.c.beat  # an SQLite file is never down
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
@@ -207,7 +209,7 @@ def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[A
 
 
 def read_database_clock(connection: Connection) -> ColumnElement[Any]:
-    """Return the present by the database's clock, as hosts' clocks may differ."""
+    """Return the current time of the database's clock, because the hosts' clocks may differ."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
     return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)

@@ -1,7 +1,7 @@
-"""Networks on disk: explained ones with their predictions, those that score many runs, and unfinished trainings.
+"""Networks on disk: explained networks with their predictions, networks that score many runs, unfinished trainings.
 
-A folder with weights is written beside its place and renamed when it is complete, so a folder that exists has them
-whole; what they predict is added to it, one file for each split.
+A folder with weights is written under a temporary name and renamed when it is complete, so a folder that exists has
+complete weights. Predictions are added to it later, one file per split.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ class Predictions(NamedTuple):
 
 
 class StoredNetwork:
-    """A network's folder, existing or not; it can be deleted and made again.
+    """The folder of a network, which need not exist yet; it can be deleted and made again.
 
-    Damaged files and a read-only folder raise StoreError.
+    Methods raise StoreError if files are damaged or the folder is read-only.
 
     Args:
-        root: The folder of all networks of its kind.
-        key: Hash of its identity.
-        name: Name of its folder; the key if empty.
+        root: Folder of all networks of this kind.
+        key: Hash of the network's identity.
+        name: Name of the network's folder; the key if empty.
     """
 
     what = "network"  # name in messages
@@ -58,11 +58,11 @@ class StoredNetwork:
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has(self) -> bool:
-        """Return whether its weights are complete."""
+        """Return whether the weights are stored."""
         return self.folder.is_dir()
 
     def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
-        """Write the weights atomically under the lock, with their checksum and a note of JSON values."""
+        """Write the weights atomically, with their checksum and the JSON values `about`; the caller holds the lock."""
         partial = self.folder.with_name(f".{self.folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         shutil.rmtree(partial, ignore_errors=True)  # remains of a killed writer
@@ -80,19 +80,19 @@ class StoredNetwork:
             flush_to_disk(self._root)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return its state dict, on the CPU."""
+        """Return the network's state dict, on the CPU."""
         with self._readable():
             loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
             if self.checksum() not in ("", compute_weights_checksum(loaded)):
-                raise ValueError("the weights are not those of the manifest")
+                raise ValueError("the weights do not have the manifest's checksum")
         return loaded
 
     def checksum(self) -> str:
-        """Return the checksum of its weights; empty where they are missing or have none."""
+        """Return the recorded checksum of the weights; empty if the weights or their checksum are missing."""
         return str(self._noted().get("weights", ""))
 
     def _noted(self) -> dict[str, Any]:
-        """Return the note on the weights; empty where they are missing."""
+        """Return the manifest of the weights; empty if they are missing."""
         with self._readable():
             return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
 
@@ -115,21 +115,21 @@ class StoredReference(StoredNetwork):
         self._reference = reference
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Save its weights, the seconds of its training, and a normalisation other than the data set's."""
+        """Save the weights, the training time in seconds, and a normalisation other than the data set's."""
         about = {"reference": make_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def norm(self) -> Normalisation | None:
-        """Return the normalisation of its images; None for the data set's, and while it is missing."""
+        """Return the normalisation of the images; None for that of the data set, or if the network is missing."""
         noted = self._noted().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
     def predicted(self, split: Split) -> bool:
-        """Return whether its predictions on a split are stored."""
+        """Return whether the predictions on a split are stored."""
         return (self.folder / f"{split}.npz").exists()
 
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
-        """Write its predictions on a split, under the lock, after its weights."""
+        """Write the predictions on a split, after the weights; the caller holds the lock."""
         path = self.folder / f"{split}.npz"
         with convert_write_errors(path):
             write_atomically(
@@ -139,14 +139,14 @@ class StoredReference(StoredNetwork):
             )
 
     def predictions(self, split: Split) -> Predictions:
-        """Return its predictions on the untouched images."""
+        """Return the predictions on the untouched images of a split."""
         with self._readable(), (self.folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
 
 
 def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
-    """Return the SHA-256 of names, types, shapes and values, 64 hex digits."""
+    """Return the SHA-256 of the names, types, shapes and values of weights, 64 hex digits."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -158,11 +158,11 @@ class CheckpointFile:
     """The checkpoint file of one training; two processes with the same run do not disturb each other.
 
     Args:
-        path: The file; its folder is created with it.
-        rankings: Checksum of the rankings that are trained on; a training on others is not resumed.
+        path: Path of the file; its folder is created with it.
+        rankings: Checksum of the rankings that the training uses; a training with other rankings is not resumed.
 
     Attributes:
-        note: A message on a damaged checkpoint that `load` dropped; empty without one.
+        note: Message about a damaged checkpoint that `load` removed; empty if there was none.
     """
 
     def __init__(self, path: Path, rankings: str = "") -> None:
@@ -170,9 +170,9 @@ class CheckpointFile:
         self.note = ""
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, on the CPU; None if there is none, or it is of other rankings.
+        """Return the last saved state, on the CPU; None if there is none, or it belongs to other rankings.
 
-        A damaged file is dropped, and the training starts anew.
+        A damaged file is removed, so that the training starts from the beginning.
 
         Raises:
             StoreError: The file cannot be opened, or a damaged one cannot be removed.
@@ -188,12 +188,14 @@ class CheckpointFile:
         except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
-            self.note = f"the checkpoint {self._path} was damaged and is dropped; its training started anew"
+            self.note = (
+                f"the checkpoint {self._path} was damaged and has been removed; its training starts from the beginning"
+            )
             return None
         return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save a state atomically: if killed, the previous one remains."""
+        """Save a state atomically: if the process is killed, the previous state remains."""
         buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
         torch.save({**state, "rankings": self._rankings}, buffer)
         with convert_write_errors(self._path):
@@ -203,14 +205,14 @@ class CheckpointFile:
                 write_atomically(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
-        """Remove the checkpoint of a finished training, with files that killed writers left."""
+        """Remove the checkpoint of a finished training, and files that killed processes left."""
         self._path.unlink(missing_ok=True)
         for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
             partial.unlink(missing_ok=True)
 
 
 def _state(content: bytes) -> dict[str, Any]:
-    """Read a checkpoint; raises any exception if it is damaged, even in a single bit."""
+    """Read a checkpoint; raise an exception of any type if it is damaged, even in a single bit."""
     with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
         if broken := parts.testzip():
             raise ValueError(f"{broken} is damaged")

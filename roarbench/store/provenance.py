@@ -25,9 +25,9 @@ class Provenance:
 
     @property
     def known(self) -> dict[str, str]:
-        """Return known versions and hardware by name, in letters without markup.
+        """Return the known versions and hardware by name, without characters that markup may interpret.
 
-        Rows without a precision are older than its recording: all say `cpu`, whatever the device was.
+        Rows without a precision lack the device: they are from versions that always recorded `cpu`.
         """
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         if "precision" not in values:
@@ -36,7 +36,7 @@ class Provenance:
 
     @property
     def computed_with(self) -> dict[str, str]:
-        """Return the known settings that change a result by rounding alone, under the names people use."""
+        """Return the known settings that change a result only by rounding, under their usual names."""
         known = self.known
         return {word: known[name] for name, word in _WORDS.items() if name in known}
 
@@ -47,7 +47,7 @@ _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cud
 def read_provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """Return the provenance of this process: `cpu` or the accelerator's name, and versions of its libraries."""
+    """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has further versions."""
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": count_cores()}
@@ -64,7 +64,7 @@ def read_code_version() -> str:
 
 @cache  # reading metadata takes milliseconds, and every run records versions
 def read_package_version(name: str) -> str:
-    """Return the version of an installed package; empty where it is missing."""
+    """Return the version of an installed package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -72,7 +72,7 @@ def read_package_version(name: str) -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Return the short hash of this file's commit; empty outside of a checkout."""
+    """Return the short hash of the checkout's commit, with `+dirty` after changes; empty outside of a checkout."""
     try:
         # a virtual environment may lie in another project's checkout
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)

@@ -1,10 +1,10 @@
 """A folder of published results: one export per suite and version, an index, and their checks.
 
     index.json                        every file with its hash, its number of rows and where it came from
-    SUITE/VERSION/NAME.parquet        what `roarbench export` writes, the rows of one version of one suite alone
-    SUITE/VERSION/suite.toml          that version, where the package has a newer one (`roarbench.plan.suites`)
+    SUITE/VERSION/NAME.parquet        a file of `roarbench export` that has only rows of this suite and version
+    SUITE/VERSION/suite.toml          the suite's file, if the package has a newer version (`roarbench.plan.suites`)
 
-Nothing of a folder is believed before all of it was checked: names and sizes first, then hashes, then every row.
+No row is used before the whole folder has been checked: names and sizes first, then hashes, then every row.
 """
 
 import json
@@ -53,12 +53,12 @@ class PublishedFile:
 
 
 def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
-    """Check a folder with an `index.json`, and return its results.
+    """Check a folder with an `index.json`, and return its results by file.
 
     No row of the earlier folder `before` may be missing or differ.
 
     Raises:
-        StoreError: A check fails; one line with the file and the expectation.
+        StoreError: A check fails; the message has the file and the expectation.
     """
     found = {file: _check_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
@@ -69,19 +69,19 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
         if other is not file and other.suite == file.suite:
             raise StoreError(f"{file.path} has the run {run.key}, which is in {other.path}; keep one of them")
         if first.bits != result.bits:
-            raise StoreError(f"{file.path} and {other.path} have other answers of the run {run.key}")
+            raise StoreError(f"{file.path} and {other.path} have different answers of the run {run.key}")
         if data.setdefault(file.suite, run.data) != run.data:
-            raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the rest of its suite")
+            raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the other rows of its suite")
     if before:
         _check_kept({key: result for key, (_, result) in seen.items()}, check_folder(before))
     return found
 
 
 def read_index(folder: Path) -> tuple[PublishedFile, ...]:
-    """Read the index of a folder that has exactly the listed files.
+    """Read the index of a folder, which must contain exactly the listed files.
 
     Raises:
-        StoreError: The index cannot be read, a name leads outside, or files and index disagree.
+        StoreError: The index cannot be read, a path has another form, or the folder and the index disagree.
     """
     files = _entries(folder / INDEX)
     names = [file.path for file in files]
@@ -100,9 +100,9 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
 
 
 def read_index_json(path: Path) -> Any:
-    """Read the JSON of an index; ValueError for a link or an oversized file, OSError if missing."""
+    """Read the JSON of an index; raise ValueError for a link or an oversized file, OSError for a missing one."""
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
-        raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
+        raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
 
 
@@ -134,9 +134,9 @@ def add_file(folder: Path, path: str, rows: int, about: str) -> None:
 def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     path = folder / file.path
     if not path.is_file():
-        raise StoreError(f"{file.path} is in {INDEX} and not in the folder")
+        raise StoreError(f"{file.path} is listed in {INDEX} but missing in the folder")
     if path.stat().st_size > _FILE_BYTES:
-        raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected {_FILE_BYTES:,} at most")
+        raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, {INDEX} says {file.sha256[:12]}…")
     results = list(read_results(path))
@@ -157,9 +157,9 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
-        return f"'{fit_on_one_line(odd, 40)}' would be computed by a spreadsheet"
+        return f"'{fit_on_one_line(odd, 40)}' is a formula to a spreadsheet"
     if run.limit:
-        return f"it is of a small version (--max-images {run.limit}); publish whole ones"
+        return f"it is of a reduced data set (--max-images {run.limit}); publish results on whole data sets"
     own_suite = replace(suite, replication=run.seed // REPLICATION)
     if _settings(Point(run.cell, run.seed)) not in _list_settings(own_suite):
         return f"no run of {suite.title} has these settings"
@@ -184,19 +184,20 @@ def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunR
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:
-            raise StoreError(f"{seen} and is gone; rows stay")
+            raise StoreError(f"{seen} and is missing now; published rows stay")
         if new != old:
-            raise StoreError(f"{seen} with other values; rows never change")
+            raise StoreError(f"{seen} with other values; published rows never change")
 
 
 @contextmanager
 def fetch_files(source: str) -> Iterator[list[Path]]:
-    """Yield the files of results at a place, and remove downloads afterwards.
+    """Yield the paths of files with results, and remove downloads afterwards.
 
-    The place is a file of `export`, a folder of published results (which is checked), or an address of either's file.
+    Args:
+        source: An exported file, a folder of published results (which is checked), or the web address of a file.
 
     Raises:
-        StoreError: It cannot be reached or read, or fails its checks.
+        StoreError: The source cannot be reached or read, or the folder fails its checks.
     """
     if source.startswith(("https://", "http://")):
         with TemporaryDirectory() as folder:
@@ -212,7 +213,7 @@ def _download(address: str, path: Path) -> Path:
         with urlopen(address, timeout=60) as answer:
             content = answer.read(_FILE_BYTES + 1)
         if len(content) > _FILE_BYTES:
-            raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the file")
+            raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the downloaded file")
         path.write_bytes(content)
     except (OSError, ValueError, HTTPException) as error:
         raise StoreError(f"cannot fetch {address}: {fit_on_one_line(str(error), 200)}") from None

@@ -42,7 +42,7 @@ class Score:
 
 
 def put_scores(database: Database, new: Iterable[Score]) -> None:
-    """Store scores in one transaction; existing ones stay."""
+    """Store scores in one transaction; existing scores stay unchanged."""
     with database.write() as connection:
         insert_new(connection, scores, [_row(score) for score in new])
 

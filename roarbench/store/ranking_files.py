@@ -1,7 +1,7 @@
 """Files of rankings: their identity, the provenance of their maps, parts, bit-planes and manifest.
 
-A file of bit-planes has a row per image, its planes one after the other in a column of fixed-size binary. The whole
-file is one batch, so a reader sees one array; `pyarrow` and Hugging Face `datasets` read it as it is.
+A file of bit-planes has one row per image, with the image's planes one after the other in a column of type fixed-size
+binary. The whole file is one batch, so a reader gets one array; `pyarrow` and Hugging Face `datasets` can read it.
 """
 
 import json
@@ -36,7 +36,7 @@ _AT_ONCE = 512  # images per comparison
 class RankingSpec(Keyed):
     """Identity of rankings: everything that determines them.
 
-    A field added after a release has a default, and is left out of folders and files while it has that default.
+    A field added after a release has a default, and is left out of folder names and files while it has that default.
     """
 
     data: str  # fingerprint of the decoded data set
@@ -68,7 +68,7 @@ def describe_spec(spec: RankingSpec) -> dict[str, Any]:
 
 
 def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
-    """Describe an Arrow file within itself, enough to read it without this package."""
+    """Return the metadata of an Arrow file, which suffice to read it without this package."""
     layout = spec.layout
     codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
     return describe_spec(spec) | codes | {"split": split.value}
@@ -77,15 +77,15 @@ def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
 def make_ranking_spec(
     suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
 ) -> RankingSpec:
-    """Return the identity of an estimator's ranking, for all suites that can share it.
+    """Return the identity under which an estimator's rankings are stored; suites with the same identity share them.
 
     Args:
-        suite: It need not contain the estimator.
+        suite: The suite, which need not contain the estimator.
         data: Fingerprint of the images.
-        shape: Shape of an image.
-        estimator: The estimator that ranks.
+        shape: Channels, height and width of an image.
+        estimator: The estimator that ranks the features.
         unit: The unit of a feature.
-        number: Which explained network.
+        number: Number of the explained network.
     """
     return RankingSpec(
         data=data,
@@ -103,7 +103,7 @@ def make_ranking_spec(
 
 
 class ExplainedBatches(NamedTuple):
-    """Consecutive images that were explained alike."""
+    """Consecutive images that were explained with the same settings."""
 
     images: int
     at_once: int  # batch size; 0 if not recorded
@@ -125,7 +125,7 @@ class MapProvenance(NamedTuple):
 
 
 def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
-    """Join neighbours that were made alike."""
+    """Merge neighbouring ranges of images that were explained with the same settings."""
     return [
         ExplainedBatches(sum(part.images for part in alike), *how)
         for how, alike in groupby(parts, lambda part: part[1:])
@@ -133,7 +133,7 @@ def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches
 
 
 def drop_first_images(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
-    """Drop the first images."""
+    """Drop the first `first` images."""
     for part in parts:
         gone = min(first, part.images)
         first -= gone
@@ -155,7 +155,7 @@ class RankedRange(NamedTuple):
 
 
 def list_parts(folder: Path, split: Split) -> list[RankedRange]:
-    """List the parts of a split by first image, the longest first among equals."""
+    """List the parts of a split by first image; of parts with the same first image, the longest comes first."""
     found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
@@ -166,7 +166,7 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
 def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
     """Choose parts that cover the images 0 … count - 1, in order, each with its first image to use.
 
-    Parts may overlap where commands divided the images differently; an image's planes do not depend on the division.
+    Parts may overlap if commands divided the images differently; an image's planes do not depend on the division.
     """
     chain, done = [], 0
     for part in list_parts(folder, split):
@@ -179,17 +179,17 @@ def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRan
 
 
 def refuse_mixed_devices(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse maps from devices of different kinds, whose rounding no single machine could reproduce."""
+    """Refuse maps from different kinds of devices, whose rounding no single machine could reproduce."""
     kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(
-            f"{parts} has maps by {names}, expected one kind of device; {suggest_remedy(parts)} on one kind"
+            f"{parts} has maps computed on {names}, expected one kind of device; {suggest_remedy(parts)} on one kind"
         )
 
 
 def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the checksum of the explained network of all parts; empty where one does not record it."""
+    """Return the checksum of the explained network of all parts; empty if a part does not record it."""
     checksums = {about.get("weights", "") for about in told}
     if len(checksums - {""}) > 1:
         raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
@@ -223,7 +223,7 @@ def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]
 
 
 def read_planes(path: Path) -> PlanesFile:
-    """Map bit-planes of a file by its header; StoreError where there are none, or they are damaged."""
+    """Memory-map the bit-planes of a file; raise StoreError if the file is missing or damaged."""
     import pyarrow as pa  # importing pyarrow takes .2 s, and a table needs no ranking
 
     try:
@@ -238,12 +238,12 @@ def read_planes(path: Path) -> PlanesFile:
 
 
 def hash_contents(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Hash the contents of these files, as listed in a manifest."""
+    """Return a hash of the contents of these files, from their checksums in a manifest."""
     return hash_value({split: file["sha256"] for split, file in files.items()})
 
 
 def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return `Rankings.kept` from a manifest's files."""
+    """Return `Rankings.kept` from a manifest's files; None if not recorded."""
     if not files or not all("kept" in file for file in files.values()):
         return None
     return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
@@ -257,16 +257,16 @@ def compute_tie_share(files: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 
 def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest's rankings, or that of their duplicates.
+    """Return the checksum of a manifest's rankings, or of the earlier rankings that they duplicate.
 
     Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
-    features; results on either depend on the same ranking.
+    features. Results with either rankings then depend on the same checksum.
     """
     return manifest.get("same_as") or hash_contents(manifest["files"])
 
 
 def read_manifest_checksum(manifest: Path) -> str:
-    """Return the checksum of a manifest's rankings; empty where it cannot be read."""
+    """Return the checksum of a manifest's rankings; empty if the manifest cannot be read."""
     try:
         return read_rankings_checksum(json.loads(manifest.read_text()))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
@@ -277,7 +277,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     """Read the manifest of finished rankings.
 
     Raises:
-        StoreError: There is none, it is of a newer version, or it does not describe the files of these splits.
+        StoreError: There is no manifest, it has a newer format, or it does not describe the files of these splits.
     """
     path = folder / MANIFEST
     try:
@@ -288,14 +288,14 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
             raise StoreError(f"{path} does not describe its files; {suggest_remedy(folder)}")
     except FileNotFoundError as error:
-        raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` makes them", "run")) from error
+        raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` creates them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error!r}; {suggest_remedy(folder)}") from error
     return manifest
 
 
 def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the finished rankings beside a folder that differ only in splits and levels."""
+    """Yield the finished rankings beside a folder that differ from `spec` only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):

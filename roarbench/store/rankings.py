@@ -2,11 +2,11 @@
 
     <root>/<data>/<reference or none>/<name>-<unit>-<spec>/
         train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other;
-                                   only test.arrow where no network is trained on degraded images
-        manifest.json              what this is, with the files' checksums; written last, so a folder with it is done
-        parts/                     ranges of images, while workers make them
+                                   only test.arrow if no network is trained on degraded images
+        manifest.json              description and checksums of the files; written last, so a folder with it is done
+        parts/                     files of ranges of images, while workers rank them
 
-The Arrow files are read where they lie, through a memory map: workers on one machine share one copy in memory.
+The Arrow files are memory-mapped, so workers on one machine share one copy in memory.
 """
 
 import json
@@ -87,7 +87,7 @@ class Rankings:
 
 @dataclass(frozen=True)
 class RankingsStore:
-    """All rankings under one folder; it holds only the path, so sending it to a worker is cheap."""
+    """All rankings under one folder; the object holds only the path, so sending it to a worker is cheap."""
 
     root: Path  # the folder is created by the first write
 
@@ -124,9 +124,9 @@ class RankingsStore:
 
     @contextmanager
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
-        """Lock images for one group of estimators against other processes.
+        """Lock batches of images for one group of estimators against other processes.
 
-        The first images of the batches are sorted, so no two processes wait for each other.
+        `starts` has the first image of each batch, sorted, so that no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
@@ -139,12 +139,12 @@ class RankingsStore:
         return (self.folder(spec) / MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether the images `start` … `stop - 1` are done, however they were divided; lists folders."""
+        """Return whether the images `start` … `stop - 1` are ranked, in whatever parts; lists folders."""
         refresh_folders(*self._folders(spec))
         return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether these rankings are finished or have exactly this part; checks two names without listing."""
+        """Return whether these rankings are finished or have exactly this part; does not list folders."""
         return self._part(spec, split, start, stop).exists() or self.has(spec)
 
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
@@ -166,12 +166,13 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         provenance: MapProvenance,
     ) -> None:
-        """Store the bit-planes, uint8 (stop - start, planes, width), of the images `start` … `stop - 1`; replaces such
-        a part.
+        """Store the bit-planes of the images `start` … `stop - 1`, uint8 (stop - start, planes, width).
+
+        An existing part with the same images is replaced.
 
         Raises:
             StoreError: The folder cannot be written.
-            ValueError: The planes are not those of these images.
+            ValueError: The planes have another shape.
         """
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
@@ -187,19 +188,19 @@ class RankingsStore:
             write_atomically(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Refuse to add to parts of another kind of device, by one part's record; `seal` checks them all."""
+        """Refuse to add to parts from another kind of device; checks one part, whereas `seal` checks all parts."""
         parts = self.folder(spec) / "parts"
         begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
-        """Join the parts into finished files with these numbers of images; nothing if done.
+        """Join the parts into finished files with these numbers of images; do nothing if they are finished.
 
-        Joining needs the disk space of the parts three times. If killed, the parts remain, and sealing again writes the
-        same bytes.
+        Joining needs three times the disk space of the parts. If the process is killed, the parts remain, and sealing
+        again writes the same bytes.
 
         Raises:
-            StoreError: Images are missing, a part is broken, parts are of different explained networks or kinds of
+            StoreError: Images are missing, a part is damaged, parts are from different explained networks or kinds of
                 devices, or the folder cannot be written.
         """
         folder = self.folder(spec)
@@ -221,10 +222,10 @@ class RankingsStore:
             shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
-        """Open finished rankings by their sizes and headers.
+        """Open finished rankings; check the sizes and headers of their files.
 
         Raises:
-            StoreError: They are missing, unfinished, others, or damaged.
+            StoreError: The rankings are missing, unfinished or damaged, or the folder has other rankings.
         """
         folder = self.folder(spec)
         manifest = read_manifest(folder, spec.splits)
@@ -246,14 +247,14 @@ class RankingsStore:
         return {read_manifest_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
-        """Refuse rankings whose files differ from the sealed ones, with StoreError; `whole` as in `refuse_altered`."""
+        """Raise StoreError if the files of rankings differ from the sealed ones; `whole` as in `refuse_altered`."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
             refuse_altered(path, file["sha256"], what, suggest_remedy(found.folder), whole)
 
     def _same_as(self, spec: RankingSpec, weights: str) -> str:
-        """Return the checksum of finished duplicates that remove the same features; empty without any."""
+        """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
         planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_sibling_rankings(self.folder(spec), spec):
             with suppress(StoreError):  # a damaged duplicate does not concern these rankings
@@ -307,5 +308,5 @@ def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) 
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {suggest_remedy(path.parent)}")
     planes, about = read_planes(path)
     if about != describe_file(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
-        raise StoreError(f"{path} is not the file of its manifest; {suggest_remedy(path.parent)}")
+        raise StoreError(f"{path} does not match its manifest; {suggest_remedy(path.parent)}")
     return planes

@@ -1,9 +1,11 @@
-"""The results store: one row per run, written once, in one transaction, and never changed; and its failures.
+"""The results store: one row per run, written once in one transaction and never changed, and the failures of runs.
 
-Runs fail, and so do steps before them (rankings, references); a step's reason is kept only until it is due again. What
-a machine cut off has not failed: it is tried again, and counted until it is done or fails.
+Runs can fail, and so can the steps before them (rankings, references); the reason of a failed step is kept only until
+the step is queued again. A step that its machine interrupted has not failed: it is tried again, and its interruptions
+are counted until it is done or fails.
 
-A row has the raw outcome, one bit per test image, so that every table and every test can be made from the store.
+A row has the raw outcome, one bit per test image, so that every table and every statistical test can be computed from
+the store.
 """
 
 import json
@@ -57,9 +59,9 @@ class Failures:
         self.add_all([run], reason, number)
 
     def add_all(self, runs: Sequence[Run], reason: str, number: int | None = None) -> None:
-        """Record that runs failed, to be retried only on request, and give up their leases of this number, if any.
+        """Record that runs failed, and delete their leases with this number, if given.
 
-        Their history stays when they succeed later.
+        The runs are retried only on request. The record of a failure stays when the run succeeds later.
 
         Raises:
             LostLease: One of these leases is gone; nothing is written.
@@ -71,14 +73,14 @@ class Failures:
         def work(connection: Connection) -> None:
             for run in runs:
                 if number is not None and not release_lease(connection, run.key, number):
-                    raise LostLease(f"the lease on {run.key} went to another process")
+                    raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
             _stop(connection, [run.key for run in runs], "", runs[0].data, why)
 
         self._database.change(work)
 
     def stop(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
-        """Release a failed step without runs; it is retried only on request."""
+        """Record that a step without runs failed, and delete its leases; it is retried only on request."""
 
         def work(connection: Connection) -> None:
             _stop(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
@@ -87,7 +89,7 @@ class Failures:
         self._database.change(work)
 
     def stopped(self, keys: Collection[str]) -> dict[str, str]:
-        """Return the reasons of those runs or steps that failed and wait for a request."""
+        """Return, by key, why these runs or steps failed, for those that are retried only on request."""
 
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
@@ -98,7 +100,7 @@ class Failures:
         return self._database.ask(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Queue failed runs again, and all failed steps before runs on these images; return the runs' keys."""
+        """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
             due = find_present(connection, stopped, keys)
@@ -111,7 +113,7 @@ class Failures:
         return self._database.change(work)
 
     def cut_off(self, key: str, reason: str) -> int:
-        """Record that a machine cut a step off; return how often this has happened."""
+        """Record that its machine interrupted a step; return how often this has happened."""
         row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
@@ -130,7 +132,7 @@ class Failures:
         return found
 
     def data_of(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return fingerprints of the data of failed runs, with images per split, oldest first."""
+        """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]
@@ -139,7 +141,7 @@ class Failures:
 
 
 def clear_failures(connection: Connection, keys: Collection[str]) -> None:
-    """Clear failures and interruptions of these runs or steps; a run's history stays."""
+    """Mark these runs or steps as neither failed nor interrupted; the history of their failures stays."""
     for table in (stopped, tries):
         delete_rows(connection, table, keys)
 
@@ -151,15 +153,15 @@ def _stop(connection: Connection, keys: Collection[str], what: str, data: str, r
 
 
 def find_default_url(store: Path) -> str:
-    """Return the default database of a store folder."""
+    """Return the URL of the default database of a store's folder."""
     return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
 
 class ResultsStore:
-    """The rows of one database, made by `open`. Every method raises StoreError where the database refuses.
+    """The rows of one database, see `open`. Every method raises StoreError if the database rejects a statement.
 
     Attributes:
-        database: For data beside results: submissions, imports, reproductions, scores, notes on images.
+        database: The database, for data other than results: submissions, imports, reproductions, scores, notes.
     """
 
     def __init__(self, database: Database) -> None:
@@ -167,12 +169,12 @@ class ResultsStore:
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
-        """Open a store as `schema.open_database` does."""
+        """Open a store, see `schema.open_database`."""
         return cls(open_database(url, read_only))
 
     @property
     def failures(self) -> Failures:
-        """Return the failures, and the runs that are not retried until a user asks for it."""
+        """Return the failures of the store's runs and steps."""
         return Failures(self.database)
 
     def close(self) -> None:
@@ -186,16 +188,16 @@ class ResultsStore:
             for lease in self.running():
                 if read_kernel_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
-                    seen = f"{self.database.where} is an SQLite file, and {name} is at work on it"
+                    seen = f"{self.database.where} is an SQLite file, and {name} is using it"
                     raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
 
     def be_patient(self, tell: Callable[[str], object]) -> None:
-        """Wait from now on for a server that is gone, with a message."""
+        """Wait from now on for an unreachable server, and report it through `tell`."""
         self.database.patience, self.database.tell = OUTAGE, tell
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Run the block quickly before this process ends, or skip it where the database refuses or is gone."""
+        """Run the block without waiting for the server, as this process ends; errors of the database are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -214,7 +216,7 @@ class ResultsStore:
             self.close()
 
     def add(self, result: RunResult, number: int | None = None) -> bool:
-        """Store one result and give up its run's lease of this number; False if the run is stored already.
+        """Store one result and delete the run's lease with this number; return False if the run is already stored.
 
         Raises:
             LostLease: The lease is gone; nothing is written.
@@ -224,9 +226,9 @@ class ResultsStore:
     def add_all(
         self, new: Iterable[RunResult], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
-        """Store results in one transaction and give up their leases; return the keys that are new.
+        """Store results in one transaction and delete their leases; return the keys that are new.
 
-        A stored run keeps its row. Notes are stored with them; for `number` see `add`.
+        A run that is already stored keeps its row. The transaction also stores `remarks`; for `number` see `add`.
         """
         rows = {row["key"]: row for row in map(make_row, new)}
         ordered = [rows[key] for key in sorted(rows)]
@@ -237,7 +239,7 @@ class ResultsStore:
                 if find_present(connection, results, rows) == rows.keys():
                     # the results are stored, perhaps by an earlier attempt of this call whose reply was lost
                     return set()
-                raise LostLease(f"the lease on {lost[0]} went to another process")
+                raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
             put_remarks(connection, remarks)
             drop_leases(connection, rows)
@@ -251,7 +253,7 @@ class ResultsStore:
         return self.database.ask(lambda connection: find_present(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
-        """Return the keys of results that begin with this text."""
+        """Return the keys of results that begin with this string."""
         wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
         with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
@@ -270,9 +272,9 @@ class ResultsStore:
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
-        A version is the fingerprint of the images, the images per split of a reduced data set, and the given weights
-        that are explained; the latter two may be empty. Where networks are scored under each other's maps, the
-        explained network's number takes the place of the seed.
+        A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
+        weights that are explained; the last two may be empty. If networks are scored with each other's maps, the number
+        of the explained network takes the place of the seed.
         """
         said = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*said).order_by(results.c.created, results.c.key)
@@ -288,7 +290,7 @@ class ResultsStore:
         return found
 
     def places(self) -> set[tuple[str, str]]:
-        """Return the pairs of data set and network with results."""
+        """Return the pairs of data set and network that have results."""
         wanted = select(results.c.dataset, results.c.model).distinct()
         return self.database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
 
@@ -316,11 +318,11 @@ class ResultsStore:
         return self.database.change(lambda connection: renew_leases(connection, owner))
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
-        """Give up an owner's leases on finished runs or steps."""
+        """Delete an owner's leases on finished runs or steps."""
         self.database.change(lambda connection: drop_leases(connection, keys, owner))
 
     def leave(self, owner: Owner) -> None:
-        """Give up all leases of an owner that ends."""
+        """Delete all leases of an owner that ends."""
         self.database.change(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
 
     def running(self) -> list[Lease]:
@@ -329,5 +331,5 @@ class ResultsStore:
 
 
 def _growth(table: Table) -> Select[int, Any]:
-    """Select the number of rows of a table, and when the last was added; rows never change."""
+    """Select the number of rows of a table and the time of its last row; rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

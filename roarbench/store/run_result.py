@@ -1,4 +1,4 @@
-"""Results and failures, as records and as rows of the store; correctness is one bit per test image."""
+"""Results and failures, as records and as rows of the store; correctness is stored as one bit per test image."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ class RunResult:
             raise ValueError(f"{self.total} answers are packed in {length} bytes, got {len(self.bits)}")
         packed = int.from_bytes(self.bits, "big")
         if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
-            raise ValueError(f"{self.correct} of {self.total} answers are correct, the bits say otherwise")
+            raise ValueError(f"{self.correct} of {self.total} answers are correct, which contradicts the bits")
         if self.probability is not None and len(self.probability) != 4 * self.total:
             raise ValueError(f"{self.total} probabilities are {4 * self.total} bytes, got {len(self.probability)}")
 
@@ -86,17 +86,17 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
 
 
 def read_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
-    """Return the run that a row of `results` or `failures` belongs to; ValueError if the stored record was altered.
+    """Return the run of a row of `results` or `failures`; raise ValueError if the stored record was altered.
 
     `known` maps keys to runs that were parsed before.
     """
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
-        raise ValueError(f"the record of {row.key} is not the one that was stored")
+        raise ValueError(f"the record of {row.key} was altered: its hash is not the key")
     return known.get(row.key) or read_run_record(json.loads(row.record))
 
 
 def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
-    """Read the result of a row of `results`, see `read_run`; ValueError if it is damaged."""
+    """Return the result of a row of `results`, see `read_run`; raise ValueError if it is damaged."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, known)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})

@@ -1,10 +1,10 @@
-"""The tables of the results store, and how a database is opened and brought to the newest schema.
+"""The tables of the results store, and functions that open a database and upgrade it to the newest schema.
 
-Scores are only ever added to, and so are results and failures until their owner has them forgotten, which keeps them
-whole in a table of their own; leases come and go while runs are under way.
+Scores are only added. Results and failures are only added, too, until their owner archives them, which moves them to
+the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
-Since the first release only tables were added. Whoever changes one that is here raises `HEAD`, and says in
-`_upgrade` how older stores get the change.
+Since the first release only tables were added. A change of an existing table increases `HEAD`, and `_upgrade` makes the
+change in older stores.
 """
 
 import os
@@ -60,7 +60,7 @@ WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT k
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A time in UTC; SQLite stores no time zone, so none is stored anywhere."""
+    """A time in UTC; SQLite stores no time zone, so no database stores one."""
 
     impl = DateTime
     cache_ok = True
@@ -245,7 +245,7 @@ def open_database(url: str, read_only: bool) -> Database:
     """Open a database by URL; for writing, create it or upgrade it to the newest schema.
 
     Raises:
-        StoreError: It is missing, unreadable, read-only, damaged, of a newer version, or not a results store.
+        StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
     """
     place = _parse(url)
     lite = place.get_backend_name() == "sqlite"
@@ -276,9 +276,11 @@ def _parse(url: str) -> URL:
     if place.drivername in ("postgresql", "postgres"):
         place = place.set(drivername="postgresql+psycopg")
     if place.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise StoreError(f"no results store in '{place.drivername}'; write sqlite:///PATH or postgresql://HOST/NAME")
+        raise StoreError(
+            f"databases of type '{place.drivername}' are not supported; write sqlite:///PATH or postgresql://HOST/NAME"
+        )
     if "@" in (place.host or ""):  # the host contains the end of a password
-        raise StoreError("the database URL has an '@' too many; in a password write %40, or leave it to PGPASSWORD")
+        raise StoreError("the database URL has one '@' too many; in a password write %40, or set PGPASSWORD")
     if place.database in (None, "", ":memory:"):
         raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
     return place
@@ -295,7 +297,7 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 
 def _look(path: Path, read_only: bool) -> None:
-    """Refuse a missing file before SQLite creates it, and another kind of file before SQLite overwrites it."""
+    """Refuse a missing file if read-only, otherwise create it; refuse a file that is not an SQLite database."""
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -328,7 +330,7 @@ def _postgres_engine(place: URL, read_only: bool) -> Engine:
     try:
         return create_engine(place, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
     except ModuleNotFoundError:
-        raise StoreError("PostgreSQL needs psycopg; write `pip install 'roarbench[postgres]'`") from None
+        raise StoreError("PostgreSQL needs psycopg; run `pip install 'roarbench[postgres]'`") from None
 
 
 def _begin(connection: Connection) -> None:
@@ -344,25 +346,25 @@ def _check(database: Database, read_only: bool) -> None:
         version = _version(connection, database.where)
     if version > HEAD:
         raise StoreError(
-            f"results store {database.where} has schema {version}, this version knows {HEAD}; "
-            "write `pip install --upgrade roarbench`"
+            f"results store {database.where} has schema {version}, this version supports up to {HEAD}; "
+            "run `pip install --upgrade roarbench`"
         )
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
     if read_only and version < READABLE:
         raise StoreError(
             f"results store {database.where} has schema {version}, this version reads {HEAD}",
-            Hint("; `{}` brings it up to date and loses nothing", "run"),
+            Hint("; `{}` upgrades it without losing data", "run"),
         )
 
 
 def _version(connection: Connection, where: str) -> str:
-    """Return the schema's number; empty for an empty database."""
+    """Return the version of the schema; empty for an empty database."""
     names = inspect(connection).get_table_names()
     if schema_version.name in names:
         return connection.scalar(select(schema_version.c.version_num)) or ""
     if names:
-        raise StoreError(f"{where} holds other tables ({names[0]}, …) and no results; name a database of its own")
+        raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; name a separate database")
     return ""
 
 
@@ -379,7 +381,7 @@ def _upgrade(connection: Connection, version: str) -> None:
 
 
 def _use_wal(engine: Engine, where: str) -> None:
-    """Let readers and the writer work concurrently; the file keeps this setting."""
+    """Allow reads during a write transaction; the file keeps this setting."""
     deadline = time.monotonic() + PATIENCE
     with convert_database_errors(where):
         connection = engine.raw_connection()

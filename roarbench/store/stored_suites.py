@@ -1,6 +1,6 @@
-"""Suites from somebody's file, kept with their results, and whose Python files may make networks here.
+"""Suites from users' files, stored with their results, and the network files that may be executed on this machine.
 
-A suite from somebody's file carries the source of its network wherever its results go. Nothing here imports torch.
+The results of such a suite carry the source of its network to other stores. Nothing here imports torch.
 """
 
 import json
@@ -27,14 +27,14 @@ _SHOWN = 160  # characters shown of a file's beginning
 
 
 def keep_suite(database: Database, suite: SuiteSpec) -> None:
-    """Store a suite from a file with the location of its data, in place of an earlier copy."""
+    """Store a suite from a file with the location of its data; an earlier copy is replaced."""
     with database.write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.called))
         put_suites(connection, [suite])
 
 
 def put_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
-    """Store suites within a transaction; existing ones stay."""
+    """Store suites within a transaction; existing suites stay unchanged."""
     insert_new(connection, suites, [_row(suite) for suite in new])
 
 
@@ -48,7 +48,7 @@ def _row(suite: SuiteSpec) -> dict[str, str]:
 
 
 def read_suites(database: Database) -> list[SuiteSpec]:
-    """Return the stored suites from files, oldest first, without those of newer versions."""
+    """Return the stored suites from files, oldest first, without those that this version cannot read."""
     found = []
     with database.read() as connection:
         if not inspect(connection).has_table(suites.name):
@@ -74,16 +74,19 @@ def list_suites(database: Database) -> list[SuiteSpec]:
 
 
 def trust_network(suite: SuiteSpec) -> None:
-    """Remember, for this user alone, that a file of theirs named a suite's network; where that can be written."""
+    """Record, for this user alone, that the user trusts the files of a suite's networks, if that can be written."""
     for source in _sources(suite):
         with suppress(StoreError):
             _keep(_find_folder(), source)
 
 
 def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
-    """Refuse to run a network's file that nobody on this machine named; keep the named one where it can be read.
+    """Refuse to execute a network's file that this user does not trust; save a copy that the user can read.
 
-    It is named by its SHA-256.
+    Args:
+        suite: The suite.
+        named: SHA-256 of a file that the user trusts; may be empty.
+        store: Folder of the store, where the copy is saved.
 
     Raises:
         CallerError: The suite has such a file.
@@ -101,13 +104,13 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
 
 
 def _sources(suite: SuiteSpec) -> list[str]:
-    """Return the files that make a suite's networks, each once."""
+    """Return the sources of the files that define a suite's networks, each once."""
     found = [suite.network_source, *(each.source for each in suite.networks)]
     return [source for source in dict.fromkeys(found) if source]
 
 
 def _find_folder() -> Path:
-    """Return the folder of trusted files: in no store, since a store may come from elsewhere."""
+    """Return the folder of trusted files, which is outside of stores, as a store may come from another user."""
     return user_data_path("roarbench") / "trusted-networks"
 
 

@@ -1,7 +1,7 @@
-"""Submissions, the origin of rows, and notes that travel with them. Nothing here imports torch.
+"""Submissions, the origin of rows, and notes that are exported with rows. Nothing here imports torch.
 
-Of an entry, what `validate` found; of rankings, on what share of the noisy copies the network keeps its prediction.
-That rankings were imported is noted here, too, and stays.
+A note on a submission has the findings of `validate`; a note on rankings has the share of noisy copies for which the
+network keeps its prediction. Notes that rankings were imported are stored here, too, but not exported.
 """
 
 import json
@@ -41,7 +41,7 @@ class ReproductionOutcome(StrEnum):
 
 
 def keep_entry(database: Database, submission: Submission) -> None:
-    """Store a submission's file; StoreError where another file has its id."""
+    """Store a submission's file; raise StoreError if another file has its id."""
     with database.write() as connection:
         put_entry(connection, submission)
 
@@ -53,11 +53,13 @@ def put_entry(connection: Connection, submission: Submission) -> None:
         row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
         connection.execute(insert(entries), row)
     elif known != submission.sha256:
-        raise StoreError(f"another file is stored as {submission.file_id}; change yours by a comment")
+        raise StoreError(
+            f"another file is stored as {submission.file_id}; add a comment to yours, which changes its id"
+        )
 
 
 def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """Return submissions by id: all, or those among these ids."""
+    """Return submissions by id: all, or those with one of these ids."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.read() as connection:
         if ids is None:
@@ -75,9 +77,10 @@ def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str,
 
 
 def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids run on a data set and network outside of suites: submissions, parameters and addable estimators.
+    """Return the estimators that a store adds to suites on a data set and network, such as submissions.
 
-    Failed ones are included, those of newer versions are not; `~trusted` is separate.
+    Estimators with failed runs are included, estimators that only newer versions have are not. A submission that ran
+    without the sandbox has its own id, with `~trusted`.
     """
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
     failed = select(failures.c.record).distinct()
@@ -99,7 +102,7 @@ def _is_entered(name: str) -> bool:
 
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
-    """Return the provenance level of each stored row; the last reproduction counts."""
+    """Return the origin of each stored row; of several reproductions, the last one counts."""
     with database.read() as connection:
         columns = select(results.c.key, results.c.estimator, results.c.rankings)
         stored = select_matching(connection, columns, results.c.key, keys)
@@ -107,7 +110,7 @@ def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]
 
 
 def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
-    """Return the provenance level of each of these rows, given as estimators and ranking checksums by key."""
+    """Return the origin of each of these rows, given as estimators and ranking checksums by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = find_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
     imported = find_present(connection, imports, rows) | {
@@ -146,7 +149,7 @@ def _origin(name: str, imported: bool) -> Origin:
 
 
 def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
-    """Return when a row was computed again, with verdict and number of correct answers, oldest first."""
+    """Return the reproductions of a row as time, verdict and number of correct answers, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
     with database.read() as connection:
@@ -154,14 +157,14 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
 
 
 def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
-    """Note that a row was computed again."""
+    """Store the outcome of a reproduction of a row."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
     with database.write() as connection:
         connection.execute(insert(reproductions), row)
 
 
 class Kind(StrEnum):
-    """The subject of a note: a submission by id, rankings by checksum, or a run by key."""
+    """The kind of a note, whose subject is the id of a submission, the checksum of rankings or the key of a run."""
 
     VALIDATE = "validate"
     KEPT = "kept"
@@ -170,7 +173,7 @@ class Kind(StrEnum):
 
 
 def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
-    """Store the findings of `validate` on a submission, in place of earlier ones."""
+    """Store the findings of `validate` on a submission; earlier findings are replaced."""
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
@@ -178,7 +181,7 @@ def note_findings(database: Database, entry: str, found: Collection[Warned]) -> 
 
 
 def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
-    """Store notes by kind and subject within a transaction; existing ones stay."""
+    """Store notes by kind and subject within a transaction; existing notes stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
@@ -197,7 +200,7 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
 
 
 def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
-    """Describe the findings of `validate` on the submissions among these, their twins and other forms included."""
+    """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
     entries = {name: asked.entry for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
@@ -205,7 +208,7 @@ def read_findings(database: Database, estimators: Collection[str]) -> dict[str, 
 
 
 def export_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
-    """Return all notes for an export, with the shares from the store's folder."""
+    """Return all notes for an export as JSON, with the shares `kept` from the store's folder."""
     with database.read() as connection:
         here = inspect(connection).has_table(remarks.name)
         own = select(remarks).where(~remarks.c.key.startswith(f"{Kind.IMPORTED} "))
@@ -214,12 +217,12 @@ def export_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
 
 
 def check_remarks(text: bytes) -> dict[str, Any]:
-    """Read and check the notes of an export; ValueError for an invalid one."""
+    """Read and check the notes of an export; raise ValueError if one is invalid."""
     found = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
         if len(subject) > 400 or not _is_sound(kind, value):
-            raise ValueError(f"'{key[:60]}' is not a remark")
+            raise ValueError(f"'{key[:60]}' is not a valid note")
         found[key] = value
     return found
 

@@ -1,4 +1,4 @@
-"""How fast a network trains on a GPU by each mode, as `doctor --suite` measured it: a file of the store.
+"""Training speeds of networks on a GPU by mode, which `doctor --suite` measures and a file of the store keeps.
 
 Nothing here imports torch.
 """
@@ -18,7 +18,7 @@ Speeds = Mapping[str, float | str]  # images per second by mode, or the reason w
 
 
 def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
-    """Keep what was measured of a suite's network on a device, in place of what was measured before."""
+    """Store the training speeds of a suite's network on a device; earlier ones are replaced."""
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read(workspace) | {_name(suite): {"device": device, **speeds}}
@@ -26,22 +26,22 @@ def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, spe
 
 
 def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
-    """Return a line if compiling a suite's network was measured to pay; empty if it was not."""
+    """Return a message if compilation was measured to make training of a suite's network faster; otherwise empty."""
     found = _read(workspace).get(_name(suite), {})
     plain, compiled = found.get(UNCOMPILED), found.get(COMPILED)
     if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
         return ""
     seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {found['device']}"
-    return f"compiles {_name(suite)}, as doctor measured {seen}"
+    return f"compiling {_name(suite)}, as doctor measured {seen}"
 
 
 def _name(suite: SuiteSpec) -> str:
-    """Return what decides how fast a network trains: its name, the size of its images, its recipe."""
+    """Return the settings that determine a network's training speed: its name, its image size and its recipe."""
     return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
 
 
 def _read(workspace: Workspace) -> dict[str, dict[str, float | str]]:
-    """Return all that was measured; nothing where the file is not there or damaged, as only time depends on it."""
+    """Return all stored speeds; empty if the file is missing or damaged, since they affect only running time."""
     try:
         known = json.loads((workspace.root / _FILE).read_text())
         return {name: dict(found) for name, found in dict(known).items()}

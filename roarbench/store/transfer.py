@@ -1,9 +1,9 @@
-"""Results from store to store in one Parquet file with a checksum for every row, and as a spreadsheet.
+"""Export results to a Parquet file with a checksum for every row, import such a file, and write results as CSV.
 
-A few kilobytes of Parquet can unpack to any size. So the footer has to promise no more than an export takes, and then
-the file is read a few rows at a time, with repeated values still packed while they are measured.
+A few kilobytes of Parquet can unpack to any size. So a file is refused if its footer announces more than an export can
+contain. It is then read a few rows at a time, and repeated values are measured before they are unpacked.
 
-What is left out are the answers to single images and the sources of submissions; `transfer` carries them.
+The CSV file lacks the answers to single images and the sources of submissions; the Parquet file has them.
 """
 
 import hashlib
@@ -84,13 +84,13 @@ _ROWS_AT_ONCE = 1_000  # rows in memory
 
 
 class ExportedFile:
-    """A file written by `export`.
+    """A file written by `export_results`.
 
     Attributes:
-        metadata: Its description of itself, of images and of suites.
+        metadata: The file's format, and its notes on images, submissions, rankings and suites.
 
     Raises:
-        StoreError: It cannot be read, has another format, or is larger than an export.
+        StoreError: The file cannot be read, has another format, or is larger than an export can be.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +102,7 @@ class ExportedFile:
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
             found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
         if found != FORMAT or not schema.equals(COLUMNS):
-            seen = f"format {found}" if found and found != FORMAT else "no export"
+            seen = f"format {found}" if found and found != FORMAT else "not an export"
             raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
         self._check_footer()
 
@@ -112,15 +112,15 @@ class ExportedFile:
         chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
         rows = [about.num_rows, *(group.num_rows for group in groups), *(chunk.num_values for chunk in chunks)]
         if not all(0 <= count <= _ROWS for count in rows):
-            raise self._too_large(f"{max(rows, key=abs):,} rows, expected {_ROWS:,} at most")
+            raise self._too_large(f"{max(rows, key=abs):,} rows, expected at most {_ROWS:,}")
         self._check_size(sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks))
         odd = {chunk.compression for chunk in chunks} - _CODECS
         odd |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
         if odd:
-            raise StoreError(f"{self._path} is packed by {min(odd)}, which no export is; export it again")
+            raise StoreError(f"{self._path} is packed with {min(odd)}, which exports never use; export it again")
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows by column names; StoreError where the file is damaged or unpacks to too much."""
+        """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
         unpacked = 0
         with _report_read_errors(self._path):
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
@@ -131,7 +131,7 @@ class ExportedFile:
                 yield from batch.to_pylist()
 
     def _unpacked(self, name: str, column: pa.DictionaryArray) -> int:
-        """Return the unpacked bytes of a column; a submission's file counts once."""
+        """Return the unpacked size of a column in bytes; each source of a submission counts once."""
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
@@ -145,7 +145,7 @@ class ExportedFile:
             raise self._too_large(f"{format_bytes(unpacked)} unpacked, expected {format_bytes(self._most)} at most")
 
     def _too_large(self, seen: str) -> StoreError:
-        return StoreError(f"{self._path} asks for {seen}; nothing was added, name what `roarbench export` wrote")
+        return StoreError(f"{self._path} has {seen}; nothing was added, name a file that `roarbench export` wrote")
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def _report_read_errors(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
         seen = fit_on_one_line(str(error) or type(error).__name__, 90)
-        raise StoreError(f"{path} is not a Parquet file ({seen}); name what `roarbench export` wrote") from None
+        raise StoreError(f"{path} is not a Parquet file ({seen}); name a file that `roarbench export` wrote") from None
 
 
 def export_results(
@@ -163,13 +163,13 @@ def export_results(
     kept: Mapping[str, float] = MappingProxyType({}),
     keys: Collection[str] | None = None,
 ) -> int:
-    """Write the results of a store, of these keys or all, to a new file; the number of rows.
+    """Write the results of a store, all or those with these keys, to a new file; return the number of rows.
 
-    `kept` is the share of the noisy copies that keep their class, in [0, 1], by the checksum of the rankings.
+    `kept` has the share of noisy copies whose predicted class stays the same, in [0, 1], by checksum of the rankings.
 
     Raises:
-        CallerError: The file is there already.
-        StoreError: It cannot be written.
+        CallerError: The file already exists.
+        StoreError: The file cannot be written.
     """
     sources = {name: entry.source for name, entry in find_entries(store.database).items()}
     with store.database.read() as connection:
@@ -201,19 +201,19 @@ def _checksum(values: dict[str, Any]) -> str:
 
 
 class Conflict(NamedTuple):
-    """A run that the store and a file have other answers of."""
+    """A run of which the store and a file have different answers."""
 
     stored: RunResult
     found: RunResult
 
     @property
     def differing(self) -> int:
-        """Count the test images that one of the two alone answers correctly."""
+        """Count the test images on which only one of the two results is correct."""
         return int((self.stored.answers != self.found.answers).sum())
 
 
 class ImportOutcome(NamedTuple):
-    """Fate of the results of a file."""
+    """Outcome of an import."""
 
     new: set[str]  # keys of added rows
     known: set[str]  # keys of rows that were already stored with the same correctness
@@ -221,11 +221,11 @@ class ImportOutcome(NamedTuple):
 
 
 def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
-    """Add another store's results as self-reported; rows that are stored already stay as they are.
+    """Add another store's results as self-reported; rows that are already stored stay unchanged.
 
     Raises:
-        StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say or is there
-            twice, or rows on the same images have other numbers of answers. Then nothing was added.
+        StoreError: The file cannot be read or has another format, a row does not match its checksums or is in the file
+            twice, or rows on the same images have different numbers of answers. Nothing is added then.
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
@@ -252,7 +252,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
 
 def _totals(results: Iterable[RunResult], path: Path) -> set[tuple[str, int]]:
-    """Return the numbers of answers on the same images; refuse a run that is there twice."""
+    """Return the numbers of answers by data fingerprint; refuse a run that is in the file twice."""
     keys, totals = set[str](), set[tuple[str, int]]()
     for result in results:
         if result.run.key in keys:
@@ -263,23 +263,23 @@ def _totals(results: Iterable[RunResult], path: Path) -> set[tuple[str, int]]:
 
 
 def read_results(path: Path) -> Iterator[RunResult]:
-    """Yield the results of a file; StoreError where a row is not what its checksums say, or it cannot be read."""
+    """Yield the results of a file; raise StoreError if it cannot be read or a row does not match its checksums."""
     yield from _import_rows(ExportedFile(path), path, {})
 
 
 def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:
-    """Refuse rows that differ in the number of answers, by images: boards compare rows image by image."""
+    """Refuse rows on the same images with different numbers of answers, as boards compare rows image by image."""
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     known = select_matching(connection, stored, schema.results.c.data, {data for data, _ in new})
     totals: dict[str, int] = {row.data: row.total for row in known}
     for data, total in sorted(new):
         if totals.setdefault(data, total) != total:
-            found = f"{path} has rows with {total} answers on the images {data[:8]}, others have {totals[data]}"
+            found = f"{path} has rows with {total} answers on the images {data[:8]}, other rows have {totals[data]}"
             raise StoreError(f"{found}; nothing was added, export it again")
 
 
 def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
-    """Yield the results of a file, and add the submissions among them by their sources."""
+    """Yield the results of a file; add their submissions to `submissions`, by source."""
     for number, row in enumerate(file.rows()):
         try:
             yield _check_row(row, submissions)
@@ -288,19 +288,19 @@ def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submis
 
 
 def _make_error(where: str, error: Exception) -> StoreError:
-    """Return what is wrong with a part of a file; Python's own words need a beginning."""
+    """Return an error about a part of a file; errors of Python get an introduction."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}; nothing was added, export it again")
 
 
 def _export_notes(notes: Iterable[ImageNote]) -> bytes:
-    """Return which folders images came from, without paths; every machine knows a suite's own images itself."""
+    """Return the notes on images from folders, without paths; a data set's own images need no note."""
     local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
     return encode_canonically([make_record(note) for note in local]).encode()
 
 
 def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
-    """Return what a file says beside its rows: where images came from, suites, and remarks on entries."""
+    """Return the contents of a file beside its rows: notes on images, suites, and notes on submissions."""
     what = "images"
     try:
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
@@ -310,14 +310,14 @@ def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], li
         what = "entries"
         return notes, suites, check_remarks(metadata.get(_REMARKS, b"{}"))
     except _ODD as error:
-        raise _make_error(f"{path}: what it says of {what} cannot be read", error) from None
+        raise _make_error(f"{path}: its notes on {what} cannot be read", error) from None
 
 
 def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
-    """Return a row as a result, if all its checksums fit and all it says is of its kind."""
+    """Return a row as a result; raise an error if a checksum does not match or a value has the wrong type."""
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _checksum(row):
-        raise ValueError("its checksum is not that of its values")
+        raise ValueError("its checksum does not match its values")
     values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
     if not all(isinstance(value, dict) for value in values.values()):
         raise ValueError("its versions or its hardware are not JSON objects")
@@ -337,11 +337,11 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
 
 
 def write_results_csv(store: ResultsStore, path: Path) -> int:
-    """Write a line for every result of a store into a CSV file; return the number of lines.
+    """Write a line for every result of a store to a CSV file; return the number of lines.
 
     Raises:
-        CallerError: The file exists.
-        StoreError: It cannot be written.
+        CallerError: The file already exists.
+        StoreError: The file cannot be written.
     """
 
     def write(temporary: Path) -> int:

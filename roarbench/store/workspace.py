@@ -11,7 +11,7 @@ from roarbench.files import convert_write_errors, lock_file, write_atomically
 
 
 class _Folder:
-    """A folder of a workspace, by name."""
+    """The folder of a workspace with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,7 +35,7 @@ class Workspace:
 
     @property
     def identity(self) -> str:
-        """Return an identity that distinguishes folders under the same path, 32 hex digits; a copy keeps it."""
+        """Return an identifier that distinguishes folders with the same path, 32 hex digits; a copy keeps it."""
         path = self.root / ".identity"
         if not path.exists():
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
@@ -46,11 +46,13 @@ class Workspace:
         return path.read_text()
 
     def keep_submission(self, entry: str, source: bytes) -> None:
-        """Store a submission's file for all workers; StoreError where another file has its id."""
+        """Store a submission's file for all workers; raise StoreError if another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
             if self.submission(entry) != source:
-                raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
+                raise StoreError(
+                    f"{path} is another file with the same id; add a comment to yours, which changes its id"
+                )
             return
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,13 +60,17 @@ class Workspace:
             write_atomically(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
-        """Return the file of a submission by id, checked; parameters and twins are ignored."""
+        """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
         estimator_id = EstimatorId.read(entry)
         path = self.submissions / f"{estimator_id.file}.py"
         try:
             source = path.read_bytes()
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror or error}; hand the submission in again") from error
+            raise StoreError(
+                f"cannot read {path}: {error.strerror or error}; name the file with --submission again"
+            ) from error
         if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
-            raise StoreError(f"{path} was altered: its hash is not that of its name; delete it and hand it in again")
+            raise StoreError(
+                f"{path} was altered, its name has another hash; delete it and name your file with --submission"
+            )
         return source

@@ -250,7 +250,10 @@ BAD = [
         "has no kar of ig~blurred",
     ),
     (("table", *SMALL, "--db", "junk"), "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
-    (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
+    (
+        ("table", *SMALL, "--db", "mysql://me:secret@host/name"),
+        "databases of type 'mysql' are not supported; write sqlite:///PATH",
+    ),
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("status", *SMALL, "--watch", "--format", "json"), "--watch draws on a terminal; leave --format json out, or "),
     (("run", "quick", "--max-images", "4"), "(did you mean roarbench run --suite quick --max-images 4?)"),

@@ -43,7 +43,7 @@ def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, fo
         each.check([RANKING])
     first.note([lacking])  # a network file system may show it later
     for way in (second.check, second.note):
-        with pytest.raises(StoreError, match=r"two has another ranking of grad .* than the one made in .*/one, "):
+        with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
     first.check([lacking])  # it was lost there
     if store.database.is_file:
@@ -87,7 +87,7 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
     here.note(made[3:])
     store.add(replace(make_result(RUNS[1]), rankings="r"))
     for each in (*made[:3], again[3]):
-        with pytest.raises(StoreError, match=f"another {each.what[:8]}"):
+        with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
             here.note([each])
     note_as_imported(store, RUNS)
     here.note([*made[:3], again[3]])
@@ -100,7 +100,7 @@ def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(s
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
     here.check([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
     here.check([RANKING], [unlike._replace(here="")])
-    with pytest.raises(StoreError, match=f"has another ranking than the one of {other.key}, on which "):
+    with pytest.raises(StoreError, match=f"has a different ranking than the run {other.key}, on which "):
         here.check([REFERENCE], [unlike])
     assert noted(store) == {RANKING.key: RANKING.checksum}
     note_as_imported(store, [other])

@@ -79,7 +79,7 @@ def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_r
     others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
     for other in others:
         torch.save(other, store.folder / "weights.pt")
-        with pytest.raises(StoreError, match="the weights are not those of the manifest"):
+        with pytest.raises(StoreError, match="the weights do not have the manifest's checksum"):
             store.weights()
 
 
@@ -206,7 +206,10 @@ def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_s
     events = list(run_missing(work, [run, trained], second, InlineEngine()))
     assert second.done([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
-    said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
+    said = [
+        f"the checkpoint {path} was damaged and has been removed; its training starts from the beginning"
+        for path in paths
+    ]
     assert notes == {"reference": said[0], trained.key: said[1]}
     assert not any(event.failure for event in events)
     assert True in present and saved == set(paths)

@@ -147,7 +147,10 @@ def test_copies_that_were_not_counted_are_missing_not_lost(store):
     [
         (lambda store: (parts_of(store) / "train-16-32.arrow").unlink(), "holds train image 16 of 50; rank these"),
         (lambda store: os.truncate(parts_of(store) / "test-0-16.arrow", 900), "cannot read .*test-0-16.arrow: .*; del"),
-        (lambda store: write(store, Split.TEST, 16, 20, **made_by("H200")), "maps by H200 and cpu, expected one kind"),
+        (
+            lambda store: write(store, Split.TEST, 16, 20, **made_by("H200")),
+            "maps computed on H200 and cpu, expected one kind",
+        ),
         (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
     ],
 )
@@ -239,7 +242,7 @@ def change_places(path):
         ("train.arrow", lambda path: flip(path, PLANES[Split.TRAIN].tobytes()), "train.arrow was altered: .*; delete "),
         ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
-        ("manifest.json", change_places, "test.arrow is not the file of its manifest"),
+        ("manifest.json", change_places, "test.arrow does not match its manifest"),
         ("manifest.json", halve, "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("[]"), "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json.*; delete .* and"),

@@ -19,7 +19,7 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from tests.helpers.store_rows import make_result, make_run
 
 NOBODY = 65534
-NEWER = f"has schema 0042, this version knows {schema.HEAD}; write `pip install --upgrade roarbench`"
+NEWER = f"has schema 0042, this version supports up to {schema.HEAD}; run `pip install --upgrade roarbench`"
 
 
 def refusal(url, read_only):

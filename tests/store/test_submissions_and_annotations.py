@@ -161,7 +161,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     store.failures.add(make_run(seed=1, estimator=TRUSTED), "died, too")
     keys = list_estimator_keys(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
-    with pytest.raises(CallerError, match="1 of these runs are being done right now"):
+    with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
     assert store.failures.history(keys) and store.done(keys) and not read_forgotten(store.database, keys)
     store.release([failed.key], owner)
