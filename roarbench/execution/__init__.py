@@ -1,1 +1,1 @@
-"""Forecast and run a suite: find what is missing, make its inputs, do the jobs, store the rows."""
+"""Forecast and run a suite: find the missing runs, make their inputs, do the jobs and store the rows."""

@@ -31,10 +31,10 @@ def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact
 
 
 def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None:
-    """Compare images and existing rankings with the checksums of their manifests.
+    """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
 
-    A command calls this once before its workers read them; StoreError for altered files. Large files that were read
-    whole before are compared by a sample, unless `whole`.
+    A command calls this once before its workers read the files. Large files that were read completely before are
+    compared by a sample, unless `whole`.
     """
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
     todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
@@ -44,7 +44,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
 
 
 def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
-    """Yield the checksums that results record of rankings and weights in the folder."""
+    """Yield the checksums that results record for rankings and weights that are in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.explained_by(result.run)
@@ -76,7 +76,7 @@ def list_made_artifacts(step: Step) -> list[Artifact]:
 
 
 def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
-    """Yield the weights of an explained network with its predictions, split by split."""
+    """Yield an artifact for each split: the weights of an explained network with its predictions on the split."""
     reference, title = explained.reference.key, _title(explained)
     for split in explained.splits:
         found = _reference_checksum(explained, split)
@@ -97,9 +97,7 @@ def _ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
 
 
 def _reference_checksum(explained: ReferenceModel, split: Split) -> str:
-    """Return the checksum of weights and predictions; empty where they are missing or the weights' checksum is not
-    recorded.
-    """
+    """Return the checksum of a network's weights and its predictions on a split; empty if they are missing."""
     store = explained.store
     if not (store.has() and store.predicted(split)):
         return ""

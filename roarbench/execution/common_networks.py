@@ -1,4 +1,4 @@
-"""Jobs that train scoring networks for many runs: the shared networks, and their tuning on each row's masks."""
+"""Jobs that train scoring networks for many runs: the common networks, and their tuning on each row's masks."""
 
 import time
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def make_images_with_exchanged_masks(
     masks: Split = Split.TRAIN,
     fill: str = "mean",
 ) -> ExchangedImages:
-    """Return training images that carry removal masks of other images of a split, drawn from a seed."""
+    """Return training images with the removal masks of other images of a split, drawn with a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
     held = load_pixels(images, Split.TRAIN)
     mean = get_device_mean(images).to(held.device)
@@ -41,7 +41,7 @@ def make_images_with_exchanged_masks(
 
 
 def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
-    """Train a shared scoring network on the controls' swapped masks of all levels, unless done; return a message."""
+    """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
     store, checkpoint, images = work.stored(common.key), work.checkpoint(common.key), work.images
     with store.lock():
         if store.has():
@@ -60,7 +60,7 @@ def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
 
 
 def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
-    """Tune a shared scoring network on a row's own swapped masks of all levels, unless done."""
+    """Tune a common network on the exchanged masks of a row at all levels, unless that is done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
     store = work.stored(make_tuned_key(common.key, rankings.checksum))
     with store.lock():
@@ -77,15 +77,16 @@ def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec
 
 
 def load_scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -> nn.Module:
-    """Load the network that scores a run without a training of its own, on the device.
+    """Load the common network that scores a run, on the device.
 
-    It was tuned on the row's rankings; untouched images, which have none, are scored by the shared network itself.
+    It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
+    tuning.
     """
     return _load(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
 def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
-    """Return a row's masks on a split at the paper's levels and at 0, each used equally often."""
+    """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
     return [StreamedMask(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 

@@ -1,6 +1,6 @@
-"""Place a run's images and masks on the training device if they fit, else stream them.
+"""Place a run's images and masks on the training device if they fit, otherwise stream them.
 
-Matched masks of test images are made here, from another image's map and stratum by stratum.
+This module also makes the matched masks of test images, from another image's map and stratum by stratum.
 """
 
 import os
@@ -59,9 +59,10 @@ def _stream(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, 
 
 
 def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
-    """Extract the packed masks of a split, uint8 (n, width), into an unnamed file that is freed with its map.
+    """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return its memory map.
 
-    Every epoch reads this file: 24 GB for ImageNet, where the bit-planes of five levels have 72 GB.
+    Every epoch reads this file, which has 24 GB for ImageNet; the bit-planes of five levels have 72 GB. The file is
+    deleted with the memory map.
     """
     planes, layout = rankings.planes(split), rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
@@ -73,7 +74,8 @@ def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
 def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill.
 
-    CallerError where images with another fill than the mean, which are made once, do not fit into memory.
+    Raises:
+        CallerError: The fill is not the mean, so the images are filled once and kept, and they do not fit in memory.
     """
     images, bits, mean = (
         get_device_pixels(data, split),
@@ -83,7 +85,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
     if not can_fit_in_memory(data, images[0].nbytes):
-        raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
+        raise CallerError(f"fill '{cell.fill}' keeps all images in memory, and they do not fit; write the fill mean")
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
@@ -105,12 +107,12 @@ def get_device_pixels(images: ImageData, split: Split) -> Tensor:
 
 
 def load_pixels(images: ImageData, split: Split) -> Tensor:
-    """Return all pixels of a split, uint8 (n, c, h, w), on a GPU that can hold them, else memory-mapped."""
+    """Return all pixels of a split, uint8 (n, c, h, w), on the GPU if they fit there, otherwise memory-mapped."""
     return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
 def get_device_mean(images: ImageData) -> Tensor:
-    """Return the fill value, the training mean, float32 (c,), in [0, 255], on the device."""
+    """Return the mean of the training images, float32 (c,), in [0, 255], on the device."""
     return torch.tensor(images.mean, device=choose_device())
 
 
@@ -131,10 +133,14 @@ def _memory() -> float:
 def make_packed_other_image_masks(
     images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Return packed masks, uint8 (n, width), that follow other images' maps, matched in how much removal changes an
-    image.
+    """Return matched masks of the test images, packed, uint8 (n, width): they follow other images' maps.
 
-    `removed` are the masks of each image's own map; `others`, int64 (n,), the image whose map each one gets.
+    Args:
+        images: The images.
+        run: The run that uses the masks.
+        rankings: Rankings of the run's row.
+        removed: Packed masks of each image's own map, uint8 (n, width), which the matched masks are matched to.
+        others: For each image the number of the image whose map it gets, int64 (n,).
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)
@@ -149,7 +155,7 @@ def make_packed_other_image_masks(
 
 
 def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the strata of some test images; small ones are kept for other runs."""
+    """Return the strata of these test images; those of a small test split are kept for other runs."""
     if images.test.pixels.size <= _KEPT:
         return _compute_strata(images, cell.unit, cell.fill)[rows]
     return _compute_strata_of(images, cell.unit, cell.fill, rows)

@@ -1,4 +1,4 @@
-"""Forecast of a suite: missing work, time and disk, by rates that were measured here or are assumed."""
+"""Forecast a suite's missing work, time and disk space, from rates that were measured here or are assumed."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -35,23 +35,23 @@ _ON_CORES = {"decode", "noise", "submission"}  # work that runs on CPU cores eve
 
 
 class Design(NamedTuple):
-    """The work of a suite after one more step of shortening."""
+    """The work of a suite after one more shortening step."""
 
     step: str
     trainings: int
     seconds: float  # device seconds
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the design as JSON values."""
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
 
 def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
-    """Return the suite that this one shortens, and each cumulative step to this one; empty for other suites.
+    """Return the designs from a full suite to its fast version: the full suite, then one per cumulative step.
 
     Args:
-        suite: The short suite.
-        rates: Its rates; recipes with other image sizes scale by pixels.
+        suite: The fast version; for other suites the list is empty.
+        rates: Rates of the fast version. The training rate is scaled by pixels for recipes with other image sizes.
         wall: Returns the seconds from start to end.
     """
     if suite.name not in FAST:
@@ -65,7 +65,7 @@ def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], f
 
 
 def format_designs(designs: list[Design], device: str) -> Iterator[str]:
-    """Yield a table of designs for a terminal with a heading; nothing without designs."""
+    """Yield the lines of a table of designs for a terminal, with a heading; nothing if there are no designs."""
     if designs:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]
         rows += [[each.step, f"{each.trainings:,}", f"{each.seconds / _DAY:,.1f}"] for each in designs]
@@ -77,7 +77,7 @@ def format_designs(designs: list[Design], device: str) -> Iterator[str]:
 
 
 def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield suites from the long one to the short one, each with one more choice of the short one."""
+    """Yield suites from the long one to the short one, each with one more setting of the short one."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)
     recipe = short.recipe_record
@@ -105,7 +105,7 @@ def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]
 
 
 def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]) -> SharedInputs:
-    """Return the complete shared inputs in a folder for these points on the images of this fingerprint."""
+    """Return those shared inputs of these points that a folder has completely, for images with this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
@@ -132,7 +132,7 @@ def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: 
 
 @dataclass(frozen=True)
 class Plan:
-    """Missing work with its cost."""
+    """The missing work of a suite, with its cost."""
 
     title: str
     runs: int
@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def designs(self) -> list[Design]:
-        """Return the longer suite that this one shortens, and the steps to this one; empty for other suites."""
+        """Return the designs from the full suite to this fast version; empty for other suites."""
         return list_designs(self.suite, self.estimates[-1], self._wall_of)
 
     @property
@@ -156,9 +156,9 @@ class Plan:
         return replace(self, work=work).wall(rates)
 
     def wall(self, rates: Rates) -> float:
-        """Return seconds from start to end with a core for every worker; GPUs wait while images are decoded.
+        """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
 
-        Without what nothing is known of.
+        Parts whose rates are unknown are left out.
         """
         parts = {part: seconds or 0.0 for part, seconds in rates.seconds(self.work).items()}
         if not rates.gpus:
@@ -167,7 +167,7 @@ class Plan:
         return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
 
     def record(self) -> dict[str, Any]:
-        """Return plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
         work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
         counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
@@ -184,7 +184,7 @@ class Plan:
         }
 
     def text(self) -> str:
-        """Format the report for a terminal, a line per part."""
+        """Format the report for a terminal, with a line for each part."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._lines())
@@ -270,7 +270,7 @@ def _together(seconds: float) -> str:
 def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
     """Count the missing work of a suite, given its results and the store's folder.
 
-    Images may need decoding even if the store has results of them.
+    With `to_decode`, the images are decoded even if the store has results on them.
     """
     todo = [point for point in expand_points(found.suite) if point not in found.results]
     work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
@@ -278,7 +278,7 @@ def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: boo
 
 
 def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
-    """Refuse a store whose disk has less room than so many workers need on these images, once they are decoded."""
+    """Raise StoreError if the disk has less free space than the work needs with these workers after decoding."""
     # parts of unfinished rankings, which the missing work will include
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
     there = sum(path.stat().st_size for path in parts)
@@ -295,9 +295,10 @@ def make_plan(
     measure: Callable[[SuiteSpec, Work], Rates] | None = None,
     submission: float | None = None,
 ) -> Plan:
-    """Plan the missing work of a suite.
+    """Return the plan of a suite's missing work.
 
-    Rates are assumed without `measure`. `submission` is the measured core-seconds per map of a submission.
+    `measure` returns measured rates; without it rates are assumed. `submission` is the measured time of a submission in
+    core-seconds per map.
     """
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))

@@ -1,4 +1,4 @@
-"""Importance maps of a range of images, by the engine, a control, or a submission in its sandbox."""
+"""Make importance maps for a range of images: by built-in estimators, controls, or a submission in its sandbox."""
 
 import time
 from collections import defaultdict
@@ -113,9 +113,10 @@ def make_maps_for_networks(request: Requests, split: Split, start: int, stop: in
 def make_maps_and_ties(
     request: Requests, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[Made, Callable[[int], Tensor]]:
-    """Make maps as `make_maps_for_networks`; the call draws the tie order on the device, int32 (n, d).
+    """Make maps, see `make_maps_for_networks`; also return a function that draws the tie order.
 
-    It takes d, one of these sizes, and draws once for each.
+    The function takes the number of features d, one of `sizes`, and returns the tie order on the device, int32 (n, d).
+    It draws once for each size.
     """
     ids = make_image_ids(split, start, stop).numpy()
 
@@ -162,7 +163,7 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 
 
 def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
-    """Return a submission's maps, or their blurred twin."""
+    """Return a submission's maps, blurred if the estimator is a blurred twin."""
     if estimator.twin != "blurred":
         return made
     n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
@@ -229,7 +230,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 def _join_maps(
     variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
 ) -> dict[str, TimedMap]:
-    """Join the maps of one explained network; a pass through its model took `seconds`."""
+    """Join the maps of one explained network; `seconds` is the time of one pass through it."""
     where = name_device(choose_device())
     explained = merge_neighbours(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
@@ -247,8 +248,8 @@ def _join_maps(
 def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
     """Load the network that a group explains, on the device, once per process and checksum.
 
-    Except for plain float32, batch norms are folded (docs/decisions/0019), and `maps` may split the stem
-    (docs/decisions/0032).
+    Unless `maps` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if `maps`
+    requires it (docs/decisions/0032).
     """
     model = make_twin_network(explained, variant)
     if maps is Making.FLOAT32:
@@ -257,7 +258,7 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
 
 
 def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
-    """Return how many images are explained at once; on a GPU as many as fit."""
+    """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return count_explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
@@ -266,14 +267,14 @@ def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return the network that a variant explains, in eval mode."""
+    """Return the network that a twin of this variant explains, in eval mode."""
     if variant == "untrained":
         return explained.untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.trained()
 
 
 def choose_twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
-    """Return the classes that a variant explains, int64 (n,)."""
+    """Return the classes that a twin of this variant explains, int64 (n,)."""
     if variant == "other-target":
         return draw_other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
     return batch.targets
@@ -299,7 +300,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def make_class_images(images: ImageData) -> ClassImages:
-    """Compute both, float32 (classes, c, h, w), normalised, from all training images, once per process."""
+    """Compute class templates and a linear classifier, both float32 (classes, c, h, w), from all training images."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
@@ -311,7 +312,7 @@ def make_class_images(images: ImageData) -> ClassImages:
 
 
 def _weights(images: ImageData) -> Tensor:
-    """Fit the classifier by ridge regression on thumbnails of training images and their mirror images."""
+    """Fit the linear classifier by ridge regression on thumbnails of the training images and their mirror images."""
     train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
     side = (min(_SIDE, height), min(_SIDE, width))
     parts = [

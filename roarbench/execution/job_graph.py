@@ -1,7 +1,7 @@
-"""Missing work of a suite as a graph of jobs, and the order in which its steps can start.
+"""Build the graph of a suite's missing jobs, and determine the order in which its steps can start.
 
-Reference, then shards of images ranked by all estimators in one pass, then sealed rankings, then the networks that
-score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
+The order is: references; ranges of images, ranked by all estimators in one pass; joined rankings; the networks that
+score several runs; runs. Controls need no reference, so their runs use the cores while references are trained.
 """
 
 import heapq
@@ -51,23 +51,23 @@ class Step(NamedTuple):
     group: str = ""  # submission of a ranking step; after its first failure other images are not tried
 
     def wanted(self, data: str) -> LeaseRequest:
-        """Return the lease request for it on the images of this fingerprint."""
+        """Return the step's lease request, for images with this fingerprint."""
         return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
     @property
     def run(self) -> Run | None:
-        """Return its first run; None if it has none."""
+        """Return the step's first run; None if it has none."""
         return self.runs[0] if self.runs else None
 
     def without(self, done: Collection[str]) -> "Step":
-        """Return a step of several runs without the runs of these keys."""
+        """Return a copy of a step with several runs, without the runs that have these keys."""
         runs = tuple(run for run in self.runs if run.key not in done)
         job = self.job._replace(arguments=(self.job.arguments[0], runs))
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
 
 
 def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
-    """Return all steps that these runs need and the stores lack."""
+    """Return all steps that these runs need and that are not done yet."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
@@ -94,23 +94,23 @@ References = Mapping[str, tuple[str, ...]]
 
 
 def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
-    """List the rankings that runs need, for every explained network; controls' once."""
+    """Return the rankings that runs need, for every explained network; those of controls only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
 def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
-    """Return the steps that make shared scoring networks of these runs: the common ones, then one per row.
+    """Return the steps that make the common networks of these runs and tune them for each row.
 
-    `lacking` are the missing rankings.
+    `lacking` has the missing rankings.
     """
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
     return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
 def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
-    """Yield the steps for a run's scoring network: the common one and, except for untouched images, its tuning."""
+    """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
     common, needs = work.common_network(run), work.control_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job, made = Job(f"network {title}", train_common_network, (work, common)), work.stored(common.key).has
@@ -125,7 +125,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
 
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
-    """Return whether a shared network is tuned on a row's finished rankings."""
+    """Return whether a common network is tuned on a row's finished rankings."""
     return work.stored(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
 
@@ -134,14 +134,14 @@ def _key(*parts: object) -> str:
 
 
 def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
-    """Return the steps that finish the missing rankings among these."""
+    """Return the names of the steps that finish the missing ones of these rankings."""
     return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 
 def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
 
-    Noisy copies of an image use the same draws for every network, so they are made once.
+    The noisy copies of an image are the same for every network, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
@@ -160,14 +160,14 @@ def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, star
 
 
 def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
-    """Return the leases for a range of images: batches, the same however a machine divides them into jobs."""
+    """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
     data, starts = specs[0].data, range(start, stop, EXPLAINED)
     groups = ranking_jobs.list_job_groups(specs)
     return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
 def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
-    """Yield ranges of images with the rankings that lack them, however finished ranges were divided."""
+    """Yield ranges of images with the rankings that lack them; finished ranges may have been divided differently."""
     size = _shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
@@ -181,9 +181,9 @@ def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[R
 
 
 def _shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images per job, in whole batches; on a core fewer, the more passes each image takes.
+    """Return the number of images per job, a multiple of the batch size; on a core, more passes mean fewer images.
 
-    On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
+    On a GPU, `SHARD` images take a minute with a ResNet-50, and fewer images would not keep it busy.
     """
     if choose_device().type == "cuda":
         return SHARD
@@ -192,7 +192,7 @@ def _shard_size(specs: list[RankingSpec]) -> int:
 
 
 def count_forward_passes(specs: Collection[RankingSpec]) -> int:
-    """Count an image's forward passes for these rankings; those of one explained network share passes."""
+    """Count the forward passes of an image for these rankings; rankings of one explained network share passes."""
     references = {spec.reference for spec in specs}
     by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
     return sum(
@@ -234,7 +234,7 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Reference
 
 
 def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
-    """Yield the steps that score networks under each other's maps: one map, and levels for seconds of work."""
+    """Yield the steps that score networks with each other's maps: each has one map, and levels for seconds of work."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
@@ -258,19 +258,19 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
 
 
 def _priority(step: Step) -> int:
-    """Rank a step, smaller first; scoring an explained network precedes everything based on it."""
+    """Return the priority of a step, the smallest first; scoring an explained network precedes steps based on it."""
     scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, ScoredNetwork.NONE)
     return _PRIORITY["reference" if scores_reference else step.kind]
 
 
 class Schedule:
-    """The order of the steps; a failed step fails those that need it.
+    """The order of the steps; if a step fails, the steps that need it fail too.
 
     Attributes:
-        steps: By name.
-        cut_off: Reasons why its machine cut a step off, by name.
+        steps: The steps by name.
+        cut_off: Reasons why a machine interrupted a step, by name.
         elsewhere: Names of the steps that other processes are doing.
-        reasons: Reasons of failed steps, by name.
+        reasons: Reasons of failures, by name of a step or submission.
     """
 
     def __init__(self, steps: list[Step]) -> None:
@@ -301,7 +301,7 @@ class Schedule:
             self.wait(self.elsewhere.pop())
 
     def wait(self, name: str) -> None:
-        """Queue a step; a step that was cut off before comes after the others of its kind."""
+        """Queue a step; a step that was interrupted before comes after others of the same priority."""
         tries = len(self.cut_off[name])
         heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
 
@@ -311,12 +311,12 @@ class Schedule:
         self.wait(step.job.name)
 
     def again(self, step: Step, reason: str) -> None:
-        """Queue a step again that its machine cut off for this reason."""
+        """Queue a step again that its machine interrupted for this reason."""
         self.cut_off[step.job.name].append(reason)
         self.wait(step.job.name)
 
     def obstacle(self, step: Step) -> str:
-        """Return why a step cannot be done: its own failure, that of the first failed step before it, or empty."""
+        """Return why a step cannot be done: its own failure or that of a step that it needs; empty if it can."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 
@@ -325,7 +325,7 @@ class Schedule:
         self.reasons.setdefault(name, reason)
 
     def ended(self, step: Step, reason: str = "") -> None:
-        """Record that a step has ended, with its reason if it failed."""
+        """Record that a step has ended, with the reason if it failed."""
         if reason:
             self.block(step.job.name, reason)
             if step.group:
@@ -334,7 +334,7 @@ class Schedule:
 
 
 def find_unreachable(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes, or depend on one that does, with the recipe."""
+    """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
     made: set[str] = set()
     lost: dict[str, str] = {}
     found = []

@@ -1,7 +1,7 @@
-"""Jobs that a worker does with networks: train the reference, train or score networks for runs.
+"""Jobs of a worker with networks: train references, and train or score networks for runs.
 
-Each job finds its inputs in the stores and leaves its output there or returns it, so that any worker can do any job
-and a job that was cut off is simply done again.
+Each job reads its inputs from the store's folder, and writes its output there or returns it, so any worker can do any
+job, and an interrupted job is simply done again.
 """
 
 import time
@@ -59,24 +59,24 @@ HASHED = 2  # stored bytes of an image's mask hash
 
 
 class ScoredRun(NamedTuple):
-    """Result of one run, with a message; empty without one."""
+    """Result of one run, with a message, which may be empty."""
 
     result: RunResult
     note: str
 
     @property
     def results(self) -> tuple[RunResult, ...]:
-        """Return the result in the form of several runs."""
+        """Return the result as a tuple, as for several runs."""
         return (self.result,)
 
     @property
     def remarks(self) -> Mapping[str, Any]:
-        """Return the notes beside the result: none."""
+        """Return the notes that are stored with the result: none."""
         return {}
 
 
 def train_reference(explained: ReferenceModel) -> str:
-    """Train the explained network, or read its given weights, and store its predictions; return a message."""
+    """Train an explained network, or read its given weights, and store it with its predictions; return a message."""
     store, note = explained.store, ""
     with store.lock():
         if not store.has():
@@ -88,7 +88,7 @@ def train_reference(explained: ReferenceModel) -> str:
 
 
 def _make_reference(explained: ReferenceModel) -> str:
-    """Train it, or read its given weights, and store it; return a message on its checkpoint."""
+    """Train an explained network, or read its given weights, and store it; return a message about its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
@@ -113,7 +113,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
 
 
 def score_run(work: SuiteWork, run: Run) -> ScoredRun:
-    """Do one run: train a network on degraded images or masks, or take the explained network, and test it."""
+    """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
     rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
@@ -144,7 +144,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
 def _network(
     judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
-    """Return the scored network, the normalisation of its inputs, and the loss of a training."""
+    """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
     if run.cell.retrain is ScoredNetwork.NONE:
         return judge.trained().to(choose_device()), judge.norm, None
     work, images = judge.work, judge.work.images
@@ -165,13 +165,13 @@ def describe_computation(run: Run) -> Provenance:
 
 
 def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
-    """Return the checksum of the weights that a run depends on; refuse rankings made from other weights."""
+    """Return the checksum of the explained weights that a run depends on; refuse rankings made from other weights."""
     store = work.explained_by(run).store
     weights = rankings.weights if rankings else ""
     here = store.checksum()
     if rankings and weights and here and weights != here:
-        found = f"{rankings.folder} was made from another reference than the one in {store.folder}"
-        raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
+        found = f"{rankings.folder} was made with a different reference than the one in {store.folder}"
+        raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a new --store")
     return weights if run.cell.retrain.trains else here
 
 
@@ -188,7 +188,9 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
         return make_untouched_inputs(images, split)
     if rankings is None:
         if cell.fill != "mean":
-            raise CallerError(f"fill '{cell.fill}' is made once for an image; for {cell.estimator} write the fill mean")
+            raise CallerError(
+                f"fill '{cell.fill}' is computed once per image; for {cell.estimator} write the fill mean"
+            )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         held = load_pixels(images, split)
         return RedrawnImages(held, cell.t, get_device_mean(images).to(held.device), cell.unit, generator)
@@ -203,14 +205,14 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
 def make_test_inputs(
     images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
 ) -> Inputs:
-    """Return the test inputs; matched maps have other masks than the rankings'."""
+    """Return the test inputs; for a matched twin with the masks `removed`, otherwise with the masks of the rankings."""
     if removed is not None and _twin(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
 def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
-    """Return the rankings that a run removes by: its row's, or its row's swapped between images."""
+    """Return the rankings by which a run removes features: its row's, exchanged between images for some twins."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
@@ -221,7 +223,7 @@ def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankin
 
 
 def _twin(run: Run) -> str:
-    """Return the twin of a run's row; empty for other rows and untouched images."""
+    """Return which twin a run's row is; empty for rows that are no twins and for untouched images."""
     row = run.cell.estimator_record
     return row.twin if row else ""
 
@@ -239,7 +241,7 @@ def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> N
 
 
 def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
-    """Return for each image of a split the other image whose map it gets."""
+    """Return, for each image of a split, the number of the other image whose map it gets, int64 (n,)."""
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
@@ -249,7 +251,7 @@ def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:
 
 
 class ScoredTogether(NamedTuple):
-    """Results of several runs, with notes."""
+    """Results of several runs, with the notes that are stored with them."""
 
     results: tuple[RunResult, ...]
     remarks: Mapping[str, str]  # mask hashes of runs that score a reference under its own maps: `Kind.MASKS`
@@ -257,10 +259,10 @@ class ScoredTogether(NamedTuple):
 
 
 def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
-    """Score explained networks under one estimator's maps of one of them, at some levels.
+    """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
-    A prediction is correct where the scored network predicts the class that the maps explain, the explained network's
-    own prediction on the untouched image. Images are degraded once for all networks.
+    A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
+    network's prediction on the untouched image. Images are degraded once for all networks.
     """
     first, row = runs[0], work.row_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
@@ -312,7 +314,7 @@ def _predict(
     removed: NDArray[np.uint8] | None,
     judges: Mapping[ReferenceModel, Scored],
 ) -> NDArray[np.int64]:
-    """Return the classes that these runs' networks, at one level, predict for the test images, (runs, n)."""
+    """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
     scored = [work.scored_by(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
@@ -322,6 +324,6 @@ def _predict(
 
 
 def hash_masks(removed: NDArray[np.uint8]) -> str:
-    """Return the start of the hash of each image's packed mask, uint8 (n, width), as text."""
+    """Return the first bytes of the hash of each image's packed mask, uint8 (n, width), in base 64."""
     digests = (blake2b(mask.tobytes(), digest_size=HASHED).digest() for mask in removed)
     return b64encode(b"".join(digests)).decode()

@@ -1,4 +1,4 @@
-"""Trials of a network before the first run: can it be built and explained, and at which learning rate is it trained?"""
+"""Try a network before the first run: whether it can be built and explained, and at which learning rate it trains."""
 
 import re
 from collections.abc import Callable
@@ -49,20 +49,20 @@ _SEED = 0
 
 
 class Fitted(NamedTuple):
-    """Your own suite without the estimators that do not apply to its network."""
+    """A user's suite without the estimators that do not apply to its network."""
 
     suite: SuiteSpec
     warnings: list[str] = []  # warnings about the network, one line each
 
 
 def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
-    """Return one's own suite without the estimators that do not apply to its network; others as they are.
+    """Return a user's suite without the estimators that do not apply to its network; named suites stay unchanged.
 
-    The network is built, and its file executed.
+    The network's file is executed, and the network built.
 
     Raises:
-        CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; its
-            weights and one image do not fix its logits.
+        CallerError: The network cannot be built, cannot take the images, returns logits of another shape, or cannot be
+            folded for its maps; or its weights and an image do not determine the image's logits.
     """
     if suite.own is None:
         return Fitted(suite)
@@ -108,7 +108,8 @@ def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
 def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
     """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
 
-    A branch multiplied by 0 would hide an operation without a rule; trained networks have none.
+    A branch multiplied by 0 would hide operations that an estimator has no rule for. Trained networks have no such
+    branches.
     """
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
@@ -116,7 +117,7 @@ def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
-    """Do one training step; CallerError where the network fails."""
+    """Do one training step; raise CallerError if the network fails."""
     try:
         with forbid_exit():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
@@ -125,7 +126,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     except Exception as error:  # the user's network may raise anything
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(
-            f"{suite.model} cannot be trained ({seen}); ask protocols that train nothing, such as morf"
+            f"{suite.model} cannot be trained ({seen}); use protocols that train no network, such as morf"
         ) from error
     model.zero_grad()
 
@@ -145,7 +146,11 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
             seen = f"{suite.model} returned a {type(logits).__name__} for two images"
             raise CallerError(f"{seen}, expected logits of shape {wanted}, or an object that has them as .logits")
         seen, more = f"shape {tuple(logits.shape)}", logits.ndim == 2 and logits.shape[1] > record.classes
-        remedy = f"; write classes = {logits.shape[1]} under [data], and label images by its outputs" if more else ""
+        remedy = (
+            f"; write classes = {logits.shape[1]} under [data], and label images by the network's outputs"
+            if more
+            else ""
+        )
         raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
 
 
@@ -159,7 +164,7 @@ def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
 
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Explain why an estimator does not apply to a network; empty if it does. Ensembles are tried by their base."""
+    """Explain why an estimator does not apply to a network; empty if it applies. Of ensembles, the base is tried."""
     if estimator.control:
         return ""
     tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
@@ -177,7 +182,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
 
 
 class PeakTrials(NamedTuple):
-    """Result of the trials."""
+    """Result of the trials of learning rates."""
 
     peak: float  # peak learning rate for the suite; the recipe's own if no trial trains the network
     trained: bool  # whether the network at this peak exceeds chance, by the rule for references
@@ -185,11 +190,11 @@ class PeakTrials(NamedTuple):
 
 
 def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
-    """Find the second largest of the peaks whose short training is nearly as good as the best of three, or the only
-    one.
+    """Find a peak learning rate by three short trainings: the second largest that is nearly as good as the best.
 
-    A full training stays longer at its peak and may diverge where a short one does not. The draws have one seed, so the
-    same suite and images give the same answer. No test image is read.
+    If only one is that good, it is chosen. The largest is avoided because a full training stays longer at its peak and
+    may diverge even if a short one does not. All draws use one seed, so the same suite and images give the same peak.
+    No test image is read.
 
     Raises:
         CallerError: The network cannot be built, or its published weights cannot be read.
@@ -204,17 +209,17 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     total, classes = int(test.sum()), images.record.classes
     trained = not is_near_chance(correct[place], total, classes)
     each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
-    line = f"three trials of {STEPS} steps at most on {len(chosen) - total} training images: {each} correct on {total}"
-    found = f"peak = {peaks[place]:g}" if trained else "no peak tried trains the network"
+    line = f"three trials of at most {STEPS} steps on {len(chosen) - total} training images: {each} correct on {total}"
+    found = f"peak = {peaks[place]:g}" if trained else "the network trains at none of the peak learning rates"
     return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line} others)")
 
 
 def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
-    """Write a trained peak into the text of your own suite, and full sides where the network takes no others.
+    """Write the peak learning rate that was found to the text of a user's suite; full sides if smaller images fail.
 
-    Some images are decoded. The text is unchanged where the network cannot be tried. `say` receives messages.
+    Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.
     """
-    say(f"trying three peak learning rates: {len(SHARES) * STEPS} steps at most")
+    say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
         text, suite = _try_sides(text, path)
         record = suite.dataset_record
@@ -222,14 +227,14 @@ def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
         with TemporaryDirectory() as folder:
             found = find_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:
-        say(f"warning: no peak was tried: {error}")
+        say(f"warning: the search for a peak learning rate failed: {error}")
         return text
     say(found.line if found.trained else f"warning: {found.line}")
     return _PEAK.sub(f"peak = {found.peak:g}", text)
 
 
 def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return the text, with full sides where the network takes no smaller images, and its suite."""
+    """Return the text, with full sides if the network cannot take smaller images, and its suite."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:
@@ -242,7 +247,7 @@ def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
 def _count_correct(
     suite: SuiteSpec, images: ImageData, recipe: Recipe, chosen: torch.Tensor, test: torch.Tensor
 ) -> int:
-    """Train a network for a few steps on the chosen images except the test, and count its correct predictions."""
+    """Train a network for a few steps on the chosen images, and count its correct predictions on those held out."""
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     generator = torch.Generator().manual_seed(_SEED)
     model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)

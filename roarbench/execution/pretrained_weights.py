@@ -1,9 +1,9 @@
-"""Weights of an explained model that are given instead of trained: torchvision's by name, or a checkpoint file.
+"""Load given weights of an explained network: those of torchvision or timm by name, or a checkpoint file.
 
-A checkpoint is a state dict of the suite's network, by torch.save or as safetensors, also among other things and under
-names that a wrapper has given a common prefix. It may say what its images were normalised with: a torch file as
-{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, safetensors in its metadata, of images in [0, 1] or [0, 255]
-(`datasets.preprocessing`). Without that they are normalised as those of every other network of the suite.
+A checkpoint is a state dict of the suite's network, from torch.save or as safetensors. It may be one entry among
+others, and a wrapper may have added a common prefix to its names. It may contain the normalisation of its images, for
+values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as {"state_dict": …, "mean": [r, g, b], "std": [r,
+g, b]}, safetensors in the metadata. Without it, images are normalised as for the suite's other networks.
 """
 
 import argparse
@@ -45,8 +45,14 @@ _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _RE
 def load_given_weights(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
     """Load given weights into a network, in place; return their normalisation, None for the suite's own.
 
-    `reference` is a file, one of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. CallerError where the weights
-    cannot be fetched or read, or belong to another network than `name`.
+    Args:
+        reference: A file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
+        model: The network.
+        channels: Number of channels of an image.
+        name: Name of the network.
+
+    Raises:
+        CallerError: The weights cannot be fetched or read, or belong to another network.
     """
     if reference.startswith(_TIMM):
         return _load_timm(reference.removeprefix(_TIMM), model, channels)
@@ -87,9 +93,9 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
 
 
 def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:
-    """Load published weights into a network that will be trained, in place; raises as `load_given_weights` does.
+    """Load published weights into a network that will be trained, in place; errors are those of `load_given_weights`.
 
-    For `torchvision:NAME/WEIGHTS` the last layer is left as it is where the network has other classes.
+    For `torchvision:NAME/WEIGHTS` the last layer is not loaded if the network has another number of classes.
     """
     name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
     if not slash:
@@ -105,14 +111,14 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
 
 
 def _file_of(name: str, weights: str) -> str:
-    """Return the file of weights, by torchvision's names."""
+    """Return the file name of weights, given torchvision's names of network and weights."""
     from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
 
     return str(find_weights(name, weights).url).rpartition("/")[2]
 
 
 def _fetch(file: str) -> Path:
-    """Return a file of torchvision's weights, fetched if missing."""
+    """Return the path of a file of torchvision's weights, which is downloaded if missing."""
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name
@@ -121,16 +127,16 @@ def _fetch(file: str) -> Path:
             torch.hub.download_url_to_file(url, str(path), checksum, progress=sys.stderr.isatty())
         except (OSError, RuntimeError) as error:  # no network, or the checksum differs
             seen = f"cannot fetch {url} ({error})"
-            raise CallerError(f"{seen}; put it into {path.parent}, or give it by --reference FILE") from error
+            raise CallerError(f"{seen}; put the file into {path.parent}, or give it with --reference FILE") from error
     if not compute_sha256(path).startswith(checksum):
-        raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
+        raise CallerError(f"{path} is not torchvision's file: its checksum differs; delete it")
     return path
 
 
 def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
     """Remove prefixes that wrappers give to all names of a state dict, such as `module.` or `model.`.
 
-    The state dict is unchanged where the network's weights are not behind such a prefix.
+    The state dict stays unchanged if removing prefixes does not give the names of the network's weights.
     """
     needed, found = set(filter(is_weight_tensor, wanted)), state
     while not needed <= found.keys():
@@ -142,11 +148,11 @@ def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
 
 
 def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
-    """Refuse weights of another network and weights that are not finite, in one line."""
+    """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
     found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
-    faults += [f"{one} is too much" for one in found.keys() - wanted.keys()]
+    faults = [f"{one} is missing" for one in wanted.keys() - found.keys()]
+    faults += [f"{one} is unexpected" for one in found.keys() - wanted.keys()]
     faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -157,15 +163,15 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
 
 
 def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
-    """Explain why a tensor cannot replace another; empty where it can."""
+    """Explain why a tensor cannot replace another; empty if it can."""
     if found.shape != wanted.shape:
         return f"{name} is {tuple(found.shape)}, expected {tuple(wanted.shape)}"
     if found.is_floating_point() != wanted.is_floating_point():
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (found, wanted)]
-        return f"{name} holds {kinds[0]}, expected {kinds[1]}"
+        return f"{name} has type {kinds[0]}, expected {kinds[1]}"
     if found.is_meta:
-        return f"{name} holds no numbers"
-    return "" if found.to(wanted.dtype).isfinite().all() else f"{name} holds NaN or infinity"
+        return f"{name} has no values"
+    return "" if found.to(wanted.dtype).isfinite().all() else f"{name} contains NaN or infinity"
 
 
 class WeightFile(NamedTuple):
@@ -176,7 +182,7 @@ class WeightFile(NamedTuple):
 
 
 def read_weights(path: Path) -> WeightFile:
-    """Read a file of weights by its content, whatever its name; CallerError where it is none. No code of it is run."""
+    """Read a file of weights, whatever its name; raise CallerError if it has none. No code in the file is run."""
     try:
         return _read_safetensors(path) if _is_safetensors(path) else _read_torch(path)
     except CallerError:
@@ -186,12 +192,12 @@ def read_weights(path: Path) -> WeightFile:
 
 
 def is_weight_tensor(name: str) -> bool:
-    """Return whether a tensor of a state dict, by its name, is more than a counter of the training."""
+    """Return whether a tensor of a state dict is a weight, by its name, rather than a training counter."""
     return not name.endswith(_COUNTERS)
 
 
 def _is_safetensors(path: Path) -> bool:
-    """Return whether a file begins as safetensors do: with the length of a header in JSON."""
+    """Return whether a file begins like safetensors: with the length of a JSON header."""
     with path.open("rb") as file:
         return file.read(9)[8:] == b"{"
 
@@ -218,11 +224,13 @@ def _read_torch(path: Path) -> WeightFile:
         return WeightFile(_make_dense(loaded), {})  # in a plain state dict `mean` is a buffer of the network
     found = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
     if not found:
-        raise CallerError(f"{path} holds no state dict; {_WRITE}")
+        raise CallerError(f"{path} contains no state dict; {_WRITE}")
     (key, state), *others = found.items()
     if different := [other for other, value in others if not _are_equal(state, value)]:
-        seen = f"{path} holds different weights under {list_some([repr(name) for name in (key, *different)])}"
-        raise CallerError(f"{seen}; write torch.save(torch.load(FILE)[{different[-1]!r}], OTHER), or with another name")
+        seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
+        raise CallerError(
+            f"{seen}; write torch.save(torch.load(FILE)[{different[-1]!r}], OTHER), or use another of these names"
+        )
     return WeightFile(_make_dense(state), _normalise(loaded))
 
 
@@ -256,7 +264,7 @@ def _explain_unreadable(path: Path, error: Exception) -> str:
     if "TorchScript" in str(error):
         return f"{path} is a TorchScript program; write torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
     if code:
-        seen = f"cannot read {path}, which holds {list_some(sorted(code))}: only numbers are read, no code is run"
-        return f"{seen}; {_WRITE} where you trust the file"
-    seen = f"cannot read {path} ({type(error).__name__}), which is cut off, damaged, or no file of torch or safetensors"
+        seen = f"cannot read {path}, which contains {list_some(sorted(code))}: only numbers are read, no code is run"
+        return f"{seen}; if you trust the file, {_WRITE}"
+    seen = f"cannot read {path} ({type(error).__name__}), which is truncated, damaged or no torch or safetensors file"
     return f"{seen}; {_WRITE}, or safetensors"

@@ -38,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 
 class LogConsole(Console):
-    """Console that prints to this process's log; never a terminal, so it draws no bar."""
+    """Console that prints to this process's log; it is never a terminal, so no bar is drawn."""
 
     def __init__(self) -> None:
         super().__init__(force_terminal=False)
 
     def print(self, *objects: Any, **style: Any) -> None:
-        """Write the text of the objects to the log, without styles."""
+        """Write objects to the log as text, without styles."""
         self.tell("\n".join(str(each) for each in objects).strip())
 
     def tell(self, message: str, **about: object) -> None:
-        """Write a line to the log, a warning for failures, with fields."""
+        """Write a line with fields to the log, as a warning if the state is `failed`."""
         level = logging.WARNING if about.get("state") == "failed" else logging.INFO
         _log.log(level, "%s", message, extra={"about": about})
 
@@ -78,7 +78,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
-    """Return core-seconds for one image's maps; an unmeasured submission counts as a gradient."""
+    """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
     if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
     return count_forward_passes(specs) * rates.explain
@@ -143,7 +143,7 @@ class _Share:
 
 
 class Stages(Meter):
-    """Shows the current one of a few stages."""
+    """Shows the current stage of a few stages."""
 
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
@@ -163,12 +163,12 @@ class Stages(Meter):
 class Watch(Meter):
     """Shows the progress of the work and the time left.
 
-    Each kind of step is timed separately, because estimates err by different factors. An estimate weighs as much as the
-    first `_TRUST` of measured work, so the time left changes gradually.
+    Each kind of step is timed separately, because their estimates err by different factors. An estimate has the weight
+    of a fraction `_TRUST` of measured work, so the time left changes gradually.
 
     Args:
-        cost: Expected core-seconds of a step.
-        workers: Cores that share the work.
+        cost: Returns the expected core-seconds of a step.
+        workers: Number of cores that share the work.
         load: Expected wall seconds per core-second.
         told: Reasons of failures that were already reported.
     """
@@ -209,7 +209,7 @@ class Watch(Meter):
             self.show(self._done, self.seconds_left, _question(event) or text)
 
     def _tell(self, event: Event, text: str) -> None:
-        """Report why a step failed; steps that fail with it are not reported again."""
+        """Report why a step failed; a reason of several steps is reported once."""
         if event.failure in self._told:
             return
         if event.step.run:
@@ -224,7 +224,7 @@ class Watch(Meter):
 
     @property
     def seconds_left(self) -> float:
-        """Return the wall seconds left, each kind at its own pace, less the work in progress."""
+        """Return the wall seconds left: the work that is not done, each kind at its own pace."""
         overall = self._all.pace(self._load)
         paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
@@ -239,7 +239,7 @@ def _kind(step: Step) -> str:
 
 
 class DecodeWatch(Meter):
-    """Shows the cost and the progress of decoding a data set."""
+    """Shows the disk space and the progress of decoding a data set."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -282,7 +282,7 @@ def _words(event: Event) -> str:
 
 
 def _question(event: Event) -> str:
-    """Return a run's question (protocol) and work; empty for other steps and other processes' work."""
+    """Describe a run by its protocol's title and its row; empty for other steps and for steps of other processes."""
     run = event.step.run
     if run is None or event.elsewhere:
         return ""

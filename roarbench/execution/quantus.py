@@ -1,4 +1,4 @@
-"""Score a suite's maps with Quantus' faithfulness metrics, in a table of their own. Needs the extra `quantus`."""
+"""Score a suite's maps with Quantus' faithfulness metrics, stored in a separate table. Needs the extra `quantus`."""
 
 import time
 import warnings
@@ -36,15 +36,15 @@ class QuantusInput(NamedTuple):
 
 
 def read_quantus_version() -> str:
-    """Return the version of Quantus; CallerError where it is not installed."""
+    """Return the version of Quantus; raise CallerError if it is not installed."""
     try:
         return version("quantus")
     except PackageNotFoundError:
-        raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
+        raise CallerError("Quantus is not installed; run pip install 'roarbench[quantus]'") from None
 
 
 def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
-    """Score the maps of a suite with Quantus, estimator by estimator, where that is not done yet."""
+    """Score the maps of a suite with Quantus, estimator by estimator, unless the scores are stored."""
     (results, _, work), start = finished, time.monotonic()
     specs = list_score_specs(results.suite, results.data)
     versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
@@ -63,7 +63,7 @@ def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console
 
 
 def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
-    """Score each map by one metric of Quantus, float64 (n,); NaN where it is undefined."""
+    """Score each map by one metric of Quantus, float64 (n,); NaN if the metric is undefined for a map."""
     quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
     _, channels, height, width = explained.images.shape
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}

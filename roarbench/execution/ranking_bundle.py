@@ -1,10 +1,10 @@
-"""Export and import a suite's rankings and explained networks, so that others retrain without making maps.
+"""Export and import a suite's rankings and explained networks, so that others can retrain without making maps.
 
-    index.json                 the suite, its images, who made it, and every file with its hash
-    rankings/, references/     the suite's files as a store has them, 3 bits a feature
+    index.json                 the suite, its images, the author, and every file with its hash
+    rankings/, references/     the suite's files as in a store, 3 bits per feature
 
-A folder may hold the networks alone, so that another machine explains the same ones. An import is all or nothing, after
-every file was checked against the suite and images of the importing store.
+A folder may contain only the networks, so that another machine explains the same ones. Nothing is imported unless every
+file fits the suite and the images of the importing store.
 """
 
 import json
@@ -53,12 +53,12 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
     specs = [] if references_only else _specs(work)
     root, names = work.workspace.root, _names(work, specs)
     if not names:
-        raise CallerError(f"{work.suite.title} explains no network; write no --references-only")
+        raise CallerError(f"{work.suite.title} explains no network; leave --references-only out")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
     if lacking := [name for name in names if not (root / name).exists()]:
         seen = f"{root} lacks {len(lacking)} files of {work.suite.title}, such as {lacking[0]}"
-        raise CallerError(seen, Hint("; `{}` makes them", "run"))
+        raise CallerError(seen, Hint("; `{}` creates them", "run"))
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copy_files(root, Path(temporary) / "copy", names)
         found = _read_checked(work, copy, specs)
@@ -73,7 +73,8 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
 def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[Rankings]:
     """Import all rankings of a suite from a folder of `export_rankings`, and record the import in the results store.
 
-    StoreError where the folder does not match its index, the suite or its images, or the store has other files there.
+    Raises:
+        StoreError: The folder does not match its index, the suite or its images, or the store has different files.
     """
     root, index = work.workspace.root, _read_index(folder)
     # without rankings the folder has references alone
@@ -88,7 +89,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
             found = _read_checked(work, copy, specs)
         except (StoreError, *_ODD) as error:
             seen = fit_on_one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
-            raise StoreError(f"nothing was taken: {seen}") from None
+            raise StoreError(f"nothing was imported: {seen}") from None
         with store.database.write() as connection:
             put_remarks(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
         places = sorted({str(Path(name).parent) for name in index.files})
@@ -136,21 +137,21 @@ def _read_index(folder: Path) -> ShippedIndex:
 
 
 def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
-    """Refuse a folder of another suite or other images, or with unexpected files."""
+    """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
     expected = f"{work.suite.title} on the images {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
-        raise StoreError(f"{folder} is of {index.suite} on the images {index.data[:8]}, expected {expected}")
+        raise StoreError(f"{folder} is for {index.suite} on the images {index.data[:8]}, expected {expected}")
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     for names, where in ((found, "the folder"), ({*_names(work, specs)}, expected)):
         if odd := sorted(names ^ {*index.files}):
-            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
+            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is in {INDEX} or in {where}, but not in both")
 
 
 def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
-    """Read these rankings from another folder, with every byte and the explained networks checked."""
+    """Read these rankings from another folder, after checking every byte and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.trained()
@@ -162,7 +163,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
         other.rankings.verify(spec)
         found.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
-            raise ValueError(f"{rankings.folder} explains another network than the one beside it")
+            raise ValueError(f"{rankings.folder} explains a different network than the one in the same folder")
         for split in spec.splits:
             _check_count(rankings.folder, len(rankings.planes(split)), work, split)
     return found
@@ -170,12 +171,12 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
 
 def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
-        raise ValueError(f"{place} is of {seen:,} {split} images, expected {expected:,}")
+        raise ValueError(f"{place} is for {seen:,} {split} images, expected {expected:,}")
 
 
 def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
-    """Return whether a store has a folder already; StoreError where its files differ."""
+    """Return whether a store already has a folder; raise StoreError if its files differ."""
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
     if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
-        raise StoreError(f"{root / place} holds other files; name a fresh --store")
+        raise StoreError(f"{root / place} has different files; name a new --store")
     return (root / place).exists()

@@ -27,14 +27,14 @@ def rank_shard(
 ) -> dict[RankingSpec, FailureReason]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
-    Several explained networks may share a pass, as noisy copies use the same draws. Existing bit-planes are not made
-    again. Memory holds one batch of maps.
+    Several explained networks may share a pass, because their noisy copies use the same draws. Existing bit-planes are
+    not made again. One batch of maps is in memory at a time.
 
     Returns:
-        Why rankings failed, for maps that are not finite numbers of the images' shape.
+        The reasons of failed rankings: maps that are not finite or do not have the shape of the images.
 
     Raises:
-        StoreError: Another kind of device has begun one of these rankings; no map is made.
+        StoreError: A part of one of these rankings was made on another kind of device; no map is made.
     """
     store, locked = work.rankings, range(start, stop, EXPLAINED)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
@@ -60,9 +60,9 @@ def rank_shard(
 
 
 def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
-    """Name the groups that are computed together, each for one explained network, sorted.
+    """Return the sorted names of the groups of estimators that share passes, one per explained network.
 
-    Sorting keeps two processes that lock several groups from waiting for each other.
+    As the names are sorted, two processes that lock several groups never wait for each other.
     """
     return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
@@ -77,7 +77,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 
 
 def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
-    """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
+    """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
         return count_images_per_batch(work, len(specs))
     return count_images_per_sandbox(specs[0].shape)
@@ -86,7 +86,7 @@ def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
 def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
-    """Rank one batch; return the rankings, and reasons for failed ones."""
+    """Rank one batch; return the rankings, and the reasons of failed ones."""
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
@@ -95,7 +95,7 @@ def _rank_batch(
         try:
             planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
         except RunError as error:  # one estimator failed; the others of the pass continue
-            failed[spec] = f"{split} images from {start} on: {error}"
+            failed[spec] = f"{split} images from number {start}: {error}"
         else:
             found[spec] = planes, made[pair].provenance._replace(ties=tied)
     return found, failed

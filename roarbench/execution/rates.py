@@ -1,4 +1,4 @@
-"""Rates of a machine: seconds for each kind of work, measured or assumed from published figures."""
+"""Rates of a machine: seconds per image for each kind of work, measured or assumed from published figures."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ PHOTO = 2
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds per image; 0 for kinds without work."""
+    """Seconds per image for each kind of work; 0 for kinds without work."""
 
     device: str  # device that trains, scores, explains and ranks; CPU cores decode
     gpus: int  # number of such devices; 0 for a core
@@ -41,15 +41,15 @@ class Rates:
 
     @property
     def measured(self) -> bool:
-        """Return whether they were just measured on this machine."""
+        """Return whether the rates were just measured on this machine."""
         return not self.basis
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the rates as JSON values."""
         return asdict(self) | {"measured": self.measured}
 
     def seconds(self, work: Work) -> dict[str, float | None]:
-        """Return seconds of the device, or of a core, for each part in `PARTS`; None if unknown."""
+        """Return the seconds of the device, or of a core, for each part in `PARTS`; None if the rate is unknown."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
@@ -64,7 +64,7 @@ class Rates:
 
 
 def _multiply(images: int, seconds: float | None) -> float | None:
-    """Multiply; None where there are images and their seconds are unknown."""
+    """Multiply; None if there are images and their seconds are unknown."""
     return None if images and seconds is None else images * (seconds or 0.0)
 
 

@@ -42,7 +42,7 @@ _Z = 1.96  # standard deviations in half a 95 % interval
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A stored row beside its repetition."""
+    """A stored row and its repetition."""
 
     stored: RunResult
     again: RunResult
@@ -50,7 +50,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> ReproductionOutcome:
-        """Return the comparison's outcome; equal means every prediction and every ranking."""
+        """Return the outcome; equal means that the correctness on every image and the rankings are the same."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
@@ -91,13 +91,13 @@ class RerunRequest:
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
-    """Repeat a stored run: network, rankings and training are made anew, and the outcome is stored.
+    """Repeat a stored run, including its explained network, rankings and training, and store the outcome.
 
     Raises:
         CallerError: There is no such row, no suite of this version has it, its weights are not given, or its network is
             not trusted.
-        DataError: The images are not those of the row.
-        RunError: The run fails now.
+        DataError: The images differ from those of the row.
+        RunError: The repetition fails.
     """
     stored = _find(store, request.key)
     run = stored.run
@@ -111,7 +111,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
         raise DataError(f"{words}; name their folder with --data")
-    console.print(f"again, from nothing: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
+    console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
@@ -125,22 +125,22 @@ def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
     """Refuse a run whose submission ran without the sandbox, on any machine."""
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
-        seen = f"{estimator} is run without the sandbox, with your rights"
+        seen = f"{estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source and write --trust-submission")
 
 
 def _find(store: ResultsStore, key: str) -> RunResult:
     found = find_key(store, key)
     if not (stored := store.results([found])):
-        hint = Hint("; `{}` says what happened to it", "run-info", (found,))
+        hint = Hint("; `{}` shows its state", "run-info", (found,))
         raise CallerError(f"the run {found} has no result here", hint)
     return stored[found]
 
 
 def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
-    """Find a suite of the run: same images, networks, recipe and explained network, given weights or not.
+    """Find a suite with this run: the same images, networks, recipe and explained network, with given weights or not.
 
-    A suite that names these weights itself is preferred, because it ranks no more than needed.
+    A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
     stored = (given for *_, given in store.versions(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*named, *stored)) if given]
@@ -156,15 +156,15 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
         if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
     if run.given and run.network and not run.cell.retrain.trains:
-        seen = f"this run explains {run.given} and scores another network, which this store does not know"
-        raise CallerError(f"{seen}; write --reference FILE for each of the two")
-    raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
+        seen = f"this run explains {run.given} and scores another network, which is not in this store"
+        raise CallerError(f"{seen}; write --reference FILE for each of the two networks")
+    raise CallerError(f"no suite of this version has the run {run.key}; use the version of roarbench that made it")
 
 
 def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
-    """Return a suite that explains the run's network; given weights come with the networks scored beside them.
+    """Return a suite that explains the run's network; with given weights, it also has the network that the run scores.
 
-    These are as few networks as the run's seed needs. A suite that names its weights has them already.
+    It has as few networks as the run's seed needs. A suite that specifies its own weights already has them.
     """
     alone = set_explained_weights(suite, run.given)
     others = (each for each in titles if make_reference(replace(suite, given=each), run.data).key == run.network)
@@ -185,13 +185,13 @@ def _numbers(suite: SuiteSpec, run: Run) -> list[int]:
 
 
 def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the given weights of the networks that the run needs; empty where none were given.
+    """Return the given weights of the networks that the run needs; empty if the run has no given weights.
 
-    They come from `--reference` or have a published name.
+    They are given with `--reference`, specified by the suite, or published under their name.
     """
     if not run.given:
         if named:
-            raise CallerError("this run explains no weights that were given; leave --reference out")
+            raise CallerError("this run has no given weights; leave --reference out")
         return ()
     needed = [suite.given_to(number) for number in _numbers(suite, run)]
     own = {each.given: each.weights for each in suite.networks}
@@ -200,7 +200,7 @@ def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str,
     if lacking := [each for each in needed if each not in known]:
         other = next((f"--reference {place} is {each}, " for each, place in named.items() if each not in needed), "")
         seen = f"{other}this run {' and '.join(map(' '.join, zip(('explains', 'scores'), needed, strict=False)))}"
-        raise CallerError(f"{seen}; write --reference FILE, the file of that checksum, for {' and '.join(lacking)}")
+        raise CallerError(f"{seen}; write --reference FILE, a file with that checksum, for {' and '.join(lacking)}")
     return tuple(known[each] if each in needed else "" for each in suite.given.split(","))
 
 
@@ -228,10 +228,11 @@ def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResu
 def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
-    Two trainings that are not bit-equal differ like two seeds, and on other rankings like two explained networks with a
-    training each: twice the variance. In addition, d predictions that differ at random contribute sqrt(d) (McNemar
-    1947). The variance is estimated from rows with provenance (others could claim any margin) of the row's protocol, or
-    of ROAR where that has no repetitions.
+    Two trainings that are not equal bit by bit differ like two seeds; with different rankings, they differ like two
+    explained networks with a training each. The difference has twice the variance of one run. In addition, d
+    predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is estimated from rows that are
+    not self-reported, since these could claim any margin: rows of the run's protocol, or of ROAR if that has no
+    repetitions.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))

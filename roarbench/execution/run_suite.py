@@ -1,4 +1,4 @@
-"""Run a suite from its request to finished rows, with messages for the user."""
+"""Run a suite, from the request of a user to stored rows, with messages for the user."""
 
 import time
 from collections import Counter
@@ -73,7 +73,7 @@ class Request:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Return each explained network's given weights, a file or a published name; empty if trained."""
+        """Return the given weights of each explained network, as a file or a published name; empty if trained."""
         if self.suite.networks:
             return tuple(each.weights for each in self.suite.networks)
         named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
@@ -81,13 +81,13 @@ class Request:
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """Return the published weights that trainings of the suite start from."""
+        """Return the published weights from which trainings of the suite start."""
         recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
         return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
 class Finished(NamedTuple):
-    """The end of a command's runs."""
+    """The outcome of a command's runs."""
 
     suite_results: SuiteResults  # stored results of the suite on the images of the run
     failed: int  # runs that failed or were left out because their training exceeds this machine's memory
@@ -137,12 +137,12 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
 
 def _is_of_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run: one of its cells, or its networks on untouched images."""
+    """Return whether ROAR's table needs a run: one in its cells, or one of its networks on untouched images."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
-    """Print the plan of the missing runs, and return the rates behind it."""
+    """Print the plan of the missing runs, and return its rates."""
     measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
@@ -151,9 +151,9 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
 
 
 def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
-    """Decode the images of a suite if needed, and check given weights, before hours of work."""
+    """Decode the images of a suite if needed, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
-        seen = f"{request.suite.title} has only test images, so no network can be trained to be explained"
+        seen = f"{request.suite.title} has only test images, so no network to explain can be trained"
         raise CallerError(f'{seen}; write --reference FILE, or train = "…" in its file')
     if request.weights or request.starts:
         _try_weights(request)
@@ -165,7 +165,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
 
 
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
-    """Train or read a suite's explained networks and score them on untouched images; RunError if one fails."""
+    """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
         return
@@ -187,8 +187,9 @@ def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | 
 
 
 def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
-    """List the missing runs; the explained networks' own come first, as their accuracy decides whether others are
-    worthwhile.
+    """Return the missing runs.
+
+    Runs that score the explained networks come first, because their accuracy shows whether the others are worthwhile.
     """
     suite = results.suite
     runs = [
@@ -216,21 +217,21 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
     if words:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
     if NEAR_CHANCE in words and not _is_useless(suite_results):
-        question = "; are its weights the right ones?" if suite_results.suite.given else ""
-        console.print(f"warning: maps of a reference near chance explain next to nothing{question}", soft_wrap=True)
+        question = "; check that its weights are the right ones" if suite_results.suite.given else ""
+        console.print(f"warning: a reference is near chance, so its maps are not meaningful{question}", soft_wrap=True)
 
 
 def _is_useless(suite_results: SuiteResults) -> bool:
-    """Return whether an explained network that your own suite trains is near chance; given weights always pass.
+    """Return whether an explained network that a user's suite trains is near chance; always False for given weights.
 
-    Small versions of built-in suites, which only test the installation, pass as well.
+    It is also False for named suites, whose small versions only test the installation.
     """
     suite = suite_results.suite
     return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_words
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
-    """Stop where an explained network is near chance, and name the line of the suite's file to change."""
+    """Raise CallerError if an explained network is near chance, with the line of the suite's file to change."""
     if not _is_useless(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
@@ -240,8 +241,8 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
     else:
         more = f"a limit above {limit}, " if limit else ""
         advice = f"write {more}other epochs, another peak or another network: {found.line}"
-    seen = f"{suite_results.title}: {suite_results.reference_words}, whose maps explain next to nothing"
-    raise CallerError(f"{seen}; stopped before anything is trained on them; {advice}")
+    seen = f"{suite_results.title}: {suite_results.reference_words}, so its maps are not meaningful"
+    raise CallerError(f"{seen}; stopped before any network is trained with them; {advice}")
 
 
 @contextmanager
@@ -255,9 +256,10 @@ def start_work(
     start: Start = start_local_workers,
     check_files: bool = False,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
-    """Start workers, measure their rates, and yield the display and the events, which the caller passes to it.
+    """Start workers, measure their rates, and yield the progress display and the events that the caller passes to it.
 
-    Runs whose trainings do not fit into the device's memory are left out with a message; nothing is stored of them.
+    Runs whose trainings do not fit in the device's memory are left out with a message, and nothing about them is
+    stored.
     """
     verify_inputs(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:
@@ -284,7 +286,7 @@ def _try_weights(request: Request) -> None:
     for number, given in enumerate(request.weights):
         model, source = suite.network_of(number)
         if not given:
-            raise CallerError(f"the weights of {model} are known by the suite's file; write --suite FILE.toml")
+            raise CallerError(f"the weights of {model} are specified only in the suite's file; write --suite FILE.toml")
         load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
         load_starting_weights(

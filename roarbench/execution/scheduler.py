@@ -1,4 +1,4 @@
-"""Schedule a suite's steps: the only module that joins stores, kernels and engines."""
+"""Schedule a suite's steps; this is the only module that connects stores, computations and engines."""
 
 import random
 import threading
@@ -44,12 +44,12 @@ class Heartbeat:
         self._thread.join(0.5)  # the thread may wait for an unreachable database
 
     def hold(self, keys: Iterable[str], number: int) -> None:
-        """Keep the leases of a step."""
+        """Start to renew the leases of a step."""
         with self._lock:
             self._held |= dict.fromkeys(keys, number)
 
     def let_go(self, keys: Iterable[str]) -> None:
-        """Stop keeping the leases of a step."""
+        """Stop renewing the leases of a step."""
         with self._lock:
             for key in keys:
                 self._held.pop(key, None)
@@ -61,7 +61,7 @@ class Heartbeat:
             return not self._lost.isdisjoint(keys)
 
     def beat(self) -> None:
-        """Renew all leases once and find lost ones; StoreError if the database stays unreachable."""
+        """Renew all leases once and find lost ones; raise StoreError if the database stays unreachable."""
         with self._lock:
             before = dict(self._held)
         if not before:
@@ -93,8 +93,8 @@ class Event(NamedTuple):
 def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
     """Do the missing work of these runs, and yield an event for each finished step.
 
-    Every step is leased first. Steps of other processes are left to them, and done here if their process dies. A
-    failure is stored with its reason and not retried by any process until a user asks for it.
+    Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
+    dies. A failure is stored with its reason, and no process retries it until a user requests that.
     """
     todo = find_missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
@@ -110,7 +110,7 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
 
 
 def _leave(store: ResultsStore, owner: Owner) -> None:
-    """Give up an owner's leases, or let them expire if the database does not answer."""
+    """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
         with store.hurried():
@@ -129,7 +129,7 @@ class _Begun(NamedTuple):
 
 
 class _Doing:
-    """The steps of a schedule between a store and an engine."""
+    """Does the steps of a schedule with an engine, and records them in a store."""
 
     def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
         self._work, self._schedule, self._engine, self._store = work, todo, engine, store
@@ -142,7 +142,7 @@ class _Doing:
         self._cut_off_at: dict[str, float] = {}
 
     def events(self) -> Iterator[Event]:
-        """Do all steps."""
+        """Do all steps, and yield an event for each."""
         look = 0.0  # time of the next look at other commands' steps, by `time.monotonic`
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
@@ -206,12 +206,12 @@ class _Doing:
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
-        """Give up the lease of a finished step without runs, once its output is recorded."""
+        """Record the output of a finished step without runs, and delete its leases."""
         self._checksums.note(list_made_artifacts(step))
         self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
-        """Leave a step that was cut off here to other processes for a while, if any work on these images."""
+        """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
         others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
@@ -263,7 +263,7 @@ class _Doing:
         self._beats.let_go(step.keys)
 
     def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
-        """Return whether a job that its machine cut off is retried, by this process or another."""
+        """Return whether a job is retried, by this process or another, because its machine interrupted it."""
         if not isinstance(outcome.error, MachineError):
             return False
         if self._store.failures.cut_off(step.keys[0], str(outcome.error)) >= TRIES:
@@ -301,7 +301,7 @@ class _Doing:
         yield Event(step, "", "; ".join(filter(None, notes)))
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
-        """Record that a step failed, by itself or because of an earlier step, with the same words."""
+        """Record that a step failed, by itself or for the reason of an earlier step."""
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:

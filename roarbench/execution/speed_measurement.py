@@ -1,4 +1,4 @@
-"""Measure how fast this process works: each kind of work, and each way to train, timed on made-up images."""
+"""Measure the speed of this process on generated images, for each kind of work and each training mode."""
 
 import math
 import os
@@ -63,9 +63,9 @@ _LETTERS = 80  # characters shown of an error
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
-    """Time each kind of work in this process, on as few random images of the suite's shape as needed.
+    """Time each kind of work in this process, on a few random images with the shape of the suite's images.
 
-    Kinds that are not part of the work are skipped; None means all that a suite may need.
+    Of training, scoring, explaining and slow fills, only those in `work` are timed; None stands for all.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     keep_freed_memory()  # workers do the same
@@ -111,7 +111,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
-    """Time the suite's network in a training by a recipe, on made-up images: seconds of an image in the mean."""
+    """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
     model = _network(suite, torch.Generator().manual_seed(0))
@@ -129,10 +129,10 @@ def _norm(record: DatasetRecord) -> Normalisation:
 
 
 def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
-    """Return the mean seconds per training image: at each size the second half of some steps is timed.
+    """Return the mean seconds per training image; at each image size, the second half of the steps is timed.
 
-    All sizes run in one short training on random images, each seen as often as in a whole training. The first half of
-    the steps includes one-time work, such as preparing shared images and choosing kernels.
+    All sizes are in one short training on random images, which sees each size as often as a complete training does. The
+    first half of the steps includes one-time work, such as preparing shared images and choosing kernels.
     """
     where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
     half = _count_timed_steps(flops, batch, sizes, where)
@@ -153,14 +153,14 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
 
 
 def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) -> int:
-    """Return how many steps of each size are timed, where an image takes so many operations in a forward pass."""
+    """Return how many steps are timed at each image size; `flops` are the operations of one forward pass."""
     most = _STEPS[where.type]
     affordable = _count_affordable(TRAIN * flops, most * batch, where) // batch
     return max(_LEAST[where.type], min(most, affordable) // sizes)
 
 
 def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
-    """Try one step of each training; return those that exceed this process's share of memory."""
+    """Try one step of each training; return the recipes that exceed this process's share of memory, with reasons."""
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
     recipes += [suite.recipe] if work is None or work.images_retrained else []
@@ -185,12 +185,12 @@ def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
 
 
 def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
-    """Return how many images of this many operations a measurement may take."""
+    """Return how many images a measurement may use if each takes this many operations."""
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
 def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
-    """Time the second of two calls in processor seconds, on a GPU until it is done."""
+    """Return the seconds of the second of two calls: processor time, or on a GPU the wall time until it is done."""
     if not wanted:
         return 0.0
     work()
@@ -210,7 +210,7 @@ def _gpu_clock() -> float:
 
 
 def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
-    """Draw n random images of shape (c, h, w), half of their features removed, on a device."""
+    """Draw n random images of shape (c, h, w), with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
@@ -220,7 +220,7 @@ def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> Deg
 
 
 def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
-    """Time the fills that are computed from kept features, on random photographs with half removed in squares."""
+    """Time fills that are computed from kept features, in seconds per image, with half removed in squares."""
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills or (work is not None and not work.images_filled):
         return 0.0
@@ -242,15 +242,15 @@ def _photograph(record: DatasetRecord) -> bytes:
 
 
 def measure_training_modes(suite: SuiteSpec) -> Speeds:
-    """Measure the images a second that the suite's network trains with by each mode, at full size, on this device.
+    """Return images per second in training the suite's network at full size on this device, by mode of compilation.
 
-    ResNet-50 takes minutes, nearly all of them to compile it twice.
+    For ResNet-50 this takes minutes, mostly because it is compiled twice.
     """
     return {name: _measure(suite, mode) for name, mode in _MODES.items()}
 
 
 def describe_training_modes(speeds: Speeds) -> str:
-    """Return what was measured in words."""
+    """Format the measured speeds as text."""
     return ", ".join(
         f"{name} {found:,.0f} images/s" if isinstance(found, float) else f"{name} {found}"
         for name, found in speeds.items()
@@ -268,7 +268,7 @@ def _measure(suite: SuiteSpec, mode: str) -> float | str:
 
 @contextmanager
 def _compiling(mode: str) -> Iterator[None]:
-    """Let trainings of this process compile by a mode of torch's compiler, or not where it is empty."""
+    """Set the mode of torch's compiler for trainings of this process; an empty mode turns compilation off."""
     before = os.environ.pop(COMPILING, None)
     try:
         os.environ |= {COMPILING: mode} if mode else {}

@@ -22,7 +22,7 @@ from roarbench.submissions.file import Submission, read_submission
 
 
 class SubmissionMode(NamedTuple):
-    """How a submission is run."""
+    """The way in which a submission is run."""
 
     trust: bool  # no sandbox, neither for checks nor for the suite; permanent mark in the id
     cuda: bool  # maps are made on a GPU; permanent mark in the id
@@ -39,15 +39,17 @@ class SubmittedEntries(NamedTuple):
 def store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
-    """Check submissions and store them; none is stored if one is rejected.
+    """Check submissions and store them; if one is rejected, none is stored.
 
     Raises:
         Refusal: A submission is rejected.
         SandboxError: No sandbox works on this machine.
-        CallerError: There is no GPU here.
+        CallerError: Maps are to be made on a GPU, and this machine has none.
     """
     if mode.cuda and not torch.cuda.is_available():
-        raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
+        raise CallerError(
+            "PyTorch finds no GPU on this machine; leave out --submission-device, or install PyTorch for CUDA"
+        )
     accepted = []
     for submission in () if mode.trust else submissions:
         # stored submissions are checked too: they may be imported or trusted ones without a check
@@ -68,7 +70,7 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
 
 
 def dry_run_submit(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
-    """Check files as `submit` does without storing them; they run only to be measured."""
+    """Check files as `submit` does, without storing them; they are run only if `measured`."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(
@@ -77,7 +79,7 @@ def dry_run_submit(paths: Sequence[Path], mode: SubmissionMode, measured: bool, 
 
 
 def read_submissions(paths: Sequence[Path]) -> list[Submission]:
-    """Read files, each once; Refusal where one cannot be a submission."""
+    """Read files, each once; raise Refusal if one cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 
 

@@ -1,4 +1,4 @@
-"""The context of every job: a suite with its store and its explained networks."""
+"""The context of every job: a suite with its images, its store and its explained networks."""
 
 from dataclasses import dataclass
 
@@ -38,15 +38,15 @@ class SuiteWork:
         return RankingsStore(self.workspace.rankings)
 
     def stored(self, key: str) -> StoredNetwork:
-        """Return the stored scoring network of this key."""
+        """Return the stored scoring network with this key."""
         return StoredNetwork(self.workspace.networks, key)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
-        """Return the checkpoint of a training, by the key of its run or network, on these rankings."""
+        """Return the checkpoint of a training with these rankings, by the key of its run or network."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
     def network(self, seed: int, number: int | None = None) -> nn.Module:
-        """Build the suite's network, or an explained network by number, with random weights from a seed."""
+        """Build the suite's network, or the explained network with this number, with random weights from a seed."""
         record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
         model, source = (suite.model, suite.network_source) if number is None else suite.network_of(number)
         return build_network(model, record.classes, record.channels, record.size, generator, source)
@@ -54,7 +54,8 @@ class SuiteWork:
     def start(self, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network at the start of a training: random weights from a seed, or the recipe's published ones.
 
-        CallerError where these cannot be fetched or read, or belong to another network.
+        Raises:
+            CallerError: The published weights cannot be fetched or read, or belong to another network.
         """
         network = self.network(seed)
         if recipe.start:
@@ -71,96 +72,96 @@ class SuiteWork:
         return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
     def number_of(self, run: Run) -> int:
-        """Return the number of the explained network that a run depends on, or of the first one."""
+        """Return the number of the explained network that a run depends on; 0 if it depends on none."""
         return self.suite.explained(run.cell, run.seed) if run.reference else 0
 
     def explained_by(self, run: Run) -> "ReferenceModel":
-        """Return the explained network of that number."""
+        """Return the explained network with the number `number_of(run)`."""
         return ReferenceModel(self, self.number_of(run))
 
     def scored_by(self, run: Run) -> "ReferenceModel":
-        """Return the explained network that a run scores: the seed's, whichever network a map explains."""
+        """Return the explained network that a run scores, which may differ from the one that its map explains."""
         return ReferenceModel(self, self.suite.scored(run.cell, run.seed))
 
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
-        """Return the identity of an estimator's ranking for this explained network."""
+        """Return the identity of an estimator's rankings for the explained network with this number."""
         images = self.images
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def control_specs(self, unit: Unit) -> list[RankingSpec]:
-        """Return the identities of the controls' rankings that train shared scoring networks."""
+        """Return the identities of the controls' rankings, whose masks train common networks."""
         return [self.ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def row_spec(self, run: Run) -> RankingSpec | None:
-        """Return the ranking that a run removes by; None for untouched images and rankings drawn at every reading.
+        """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
 
-        It is each image's own ranking, also where the run swaps rankings between images.
+        It is the ranking of each image itself, even if the run exchanges rankings between images.
         """
         estimator = run.cell.ranked_by
         return self.ranking_spec(estimator, run.cell.unit, self.number_of(run)) if estimator else None
 
     def common_network(self, run: Run) -> CommonNetwork:
-        """Return the shared scoring network of a run, before it is tuned on the run's row."""
+        """Return the common network of a run, before it is tuned on the run's row."""
         cell = run.cell
         return make_common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """An explained network of a suite, by number."""
+    """The explained network of a suite with this number."""
 
     work: SuiteWork
     number: int
 
     @property
     def numbered(self) -> str:
-        """Return its number as text in step names, if there are several."""
+        """Return the number for names of steps, counted from 1; empty if the suite has one explained network."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
     def step(self) -> str:
-        """Return the name of the step that makes it."""
+        """Return the name of the step that makes the network."""
         return f"reference{self.numbered}"
 
     @property
     def reference(self) -> ReferenceSpec:
-        """Return its identity."""
+        """Return the identity of the network."""
         return make_reference(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Return the splits that it ranks and predicts."""
+        """Return the splits whose images the network predicts: those that are ranked."""
         return list_ranked_splits(self.work.suite)
 
     @property
     def store(self) -> StoredReference:
-        """Return its place in the store."""
+        """Return the network's folder in the store."""
         return StoredReference(self.work.workspace.references, self.reference)
 
     @property
     def made(self) -> bool:
-        """Return whether its weights and predictions exist."""
+        """Return whether the weights and predictions exist."""
         return all(self.store.predicted(split) for split in self.splits)
 
     @property
     def norm(self) -> Normalisation:
-        """Return the normalisation of its images; it may have been trained elsewhere."""
+        """Return the normalisation of the network's images, which given weights may define."""
         return self.store.norm() or Normalisation.of(self.work.images)
 
     def network(self, seed: int) -> nn.Module:
-        """Build it with random weights from a seed."""
+        """Build the network with random weights from a seed."""
         return self.work.network(seed, self.number)
 
     def trained(self) -> nn.Module:
-        """Return it in eval mode."""
+        """Return the network with its weights, in eval mode."""
         model = self.network(self.reference.seed)
         model.load_state_dict(self.store.weights())
         return model.eval()
 
     def untrained(self) -> nn.Module:
-        """Return it with random weights, in eval mode.
+        """Return the network with random weights, in eval mode.
 
-        Batch-norm gammas that start at 0 would switch off residual blocks; here all are 1.
+        All batch-norm scales are set to 1, because residual blocks whose scales start at 0 would have no effect.
         """
         model = self.network(self.reference.seed + 1)
         for module in model.modules():

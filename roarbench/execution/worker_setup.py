@@ -1,4 +1,4 @@
-"""Workers of this machine: how many there are, what starts them, and which rates they have."""
+"""Count and start the workers of this machine, and measure their rates."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +23,10 @@ _PATIENCE = 1.0  # seconds between checks for a started worker
 
 
 def count_default_workers(side: int | None = None) -> int:
-    """Return the default number of processes for images of a side: several per GPU for small images, else one per core.
+    """Return the default number of processes for images with this side: one per GPU, or one per core without GPUs.
 
-    Up to 64 pixels, one process leaves a GPU idle between kernels, so several share it, one per core.
+    With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to four processes share it if
+    there are as many cores.
     """
     count = len(list_gpu_ids())
     return (
@@ -36,10 +37,10 @@ def count_default_workers(side: int | None = None) -> int:
 
 
 def count_workers(requested: int | None, side: int | None = None) -> int:
-    """Return the number of processes on this machine; CallerError for none, or more than it can feed."""
+    """Return the number of processes on this machine; raise CallerError if it is less than 1 or too large."""
     most = PER_CORE * count_cores()
     if requested is not None and requested < 1:
-        raise CallerError(f"--workers {requested} would do nothing; write 1 to {most}")
+        raise CallerError(f"--workers is {requested}, expected at least 1; write 1 to {most}")
     if requested and requested > most:
         seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
         raise CallerError(f"{seen}; write {most} or less")
@@ -53,14 +54,14 @@ def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
 
 @contextmanager
 def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
-    """Start a worker on this machine and yield a function by which it measures rates; `say` takes messages."""
+    """Start a worker on this machine and yield a function that measures rates with it; `say` receives messages."""
     every = list_gpu_ids()
     with LocalEngine(1, every) as engine:
 
         def measure(suite: SuiteSpec, work: Work | None) -> Rates:
             rates = measure_rates(engine, suite, work, say)
             for recipe, why in rates.too_large:
-                say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
+                say(f"{suite.title}: trainings with {recipe} would be left out on this machine: {why}")
             return replace(rates, gpus=len(every)) if every else rates
 
         yield measure
@@ -69,9 +70,12 @@ def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite
 def measure_rates(
     engine: Engine, suite: SuiteSpec, work: Work | None = None, say: Callable[[str], object] = print
 ) -> Rates:
-    """Measure the rates of the workers' devices with the first idle worker; assume them where that fails.
+    """Measure the rates of the workers' devices with the first idle worker; assume them if that fails.
 
-    No worker has a job yet. `say` receives messages. CallerError where no worker can do the suite.
+    No worker may have a job yet. `say` receives messages.
+
+    Raises:
+        CallerError: The worker raises one, so that no worker can run the suite.
     """
     while not engine.idle:
         engine.wait(_PATIENCE)
@@ -84,7 +88,7 @@ def measure_rates(
     if isinstance(error, CallerError):
         raise error
     if error is not None:
-        say(f"{suite.title}: nothing was measured ({error}); the times below are assumed")
+        say(f"{suite.title}: the speed could not be measured ({error}); the times below are assumed")
         found = assume_rates(suite, GPU if engine.gpus else CORE)
     for lack in found.lacks:
         say(f"{suite.title}: {lack}")

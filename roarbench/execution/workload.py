@@ -1,4 +1,4 @@
-"""Work that runs need, counted: nothing is timed, and no data is opened."""
+"""Count the work that runs need, without timing and without opening data."""
 
 import operator
 from collections.abc import Collection, Iterable
@@ -70,18 +70,18 @@ class Work(NamedTuple):
 
     @property
     def images_trained(self) -> float:
-        """Return training images times epochs, over all trainings."""
+        """Return the number of training images times epochs, summed over all trainings."""
         return self.images_reference + self.images_retrained
 
     def disk_with(self, workers: int) -> int:
-        """Return bytes of disk where so many workers have extracted a run's removed features, beside all that stays."""
+        """Return bytes of disk if each of these workers has extracted removed features, including permanent files."""
         return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
 
 def count_work(
     suite: SuiteSpec, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
 ) -> Work:
-    """Count the work of these missing points beyond existing inputs."""
+    """Count the work of these missing points; the shared inputs `there` exist already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
@@ -126,7 +126,7 @@ def count_work(
 
 
 def count_filled_images(cell: Cell, train: int, test: int) -> int:
-    """Return how many images a run fills with a slow fill, computed from kept features."""
+    """Return how many images a run fills with values that are computed from kept features."""
     if cell.fill in PLAIN_FILLS:
         return 0
     return train + test if cell.retrain.trains else test
@@ -149,7 +149,7 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
-    """Return the cost of an image in the suite's network."""
+    """Return the cost of one image's pass through the suite's network."""
     record = suite.dataset_record
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
@@ -157,7 +157,8 @@ def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
 def count_explained_at_once(suite: SuiteSpec) -> int:
     """Return how many images a CPU explains at once, at most `EXPLAINED`.
 
-    Built-in networks, whose maps are published, keep their number; for others it depends on their layers' output.
+    The number is fixed for built-in networks, whose maps are published; for others it depends on the size of their
+    layers' outputs.
     """
     if suite.model in MODELS:
         return EXPLAINED
@@ -165,12 +166,12 @@ def count_explained_at_once(suite: SuiteSpec) -> int:
 
 
 def count_training_batch(recipe: Recipe, train: int) -> int:
-    """Return how many images pass a training network at once."""
+    """Return how many images pass through a network at once in training."""
     return min(recipe.micro_batch or recipe.batch, train)
 
 
 def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
-    """Return the larger memory of training (with a level's masks), if any, and explaining (with one batch's maps)."""
+    """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = count_training_batch(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
@@ -182,12 +183,12 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
 
 
 def _streams(suite: SuiteSpec, train: int) -> bool:
-    """Return whether the removed bits of all training images are more than a worker holds."""
+    """Return whether the removed bits of all training images are too large for a worker's memory."""
     return train * prod(suite.dataset_record.shape) // 8 >= _HELD
 
 
 def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
-    """Return bytes of the removed bits that one of these runs extracts into a file: of training images if it trains."""
+    """Return the bytes of removed bits that one of these runs extracts to a file; of training images if it trains."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _streams(suite, train):
         return 0
@@ -195,7 +196,7 @@ def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int)
 
 
 def _held_images(recipe: Recipe, train: int, features: int) -> int:
-    """Return the bytes of training images prepared for all epochs, on a CPU."""
+    """Return the bytes of training images that a CPU prepares once for all epochs."""
     kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
     return round(train * features * _KEPT) if kept else 0
 
@@ -203,14 +204,14 @@ def _held_images(recipe: Recipe, train: int, features: int) -> int:
 def _by_reference(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return the estimators and the submissions that explain each network here."""
+    """Return the estimators, and separately the submissions, that explain each network."""
     found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
     return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
 
 
 def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
-    """Return floating-point operations of all networks; `flops` are those of one forward pass at full size.
+    """Return the floating-point operations of all networks; `flops` are those of one forward pass at full size.
 
     `area` is the mean size of training images relative to the full size.
     """

@@ -67,7 +67,7 @@ def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_r
         assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
     again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
     wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
-    assert (wrong.code, f"of that checksum, for {two.titles[1]}" in wrong.err) == (2, True)
+    assert (wrong.code, f"with that checksum, for {two.titles[1]}" in wrong.err) == (2, True)
     assert (right.code, right.out.startswith("equal: ")) == (0, True)
 
 
@@ -103,7 +103,7 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
     answer = call(*run, "--seeds", "3", "--store", copy)
     assert (answer.code, answer.out) == (2, "")
     line = answer.err.splitlines()[-1]
-    said = f"roarbench: {copy} has another reference of planted v1 (train images) than the one made in "
+    said = f"roarbench: {copy} has a different reference of planted v1 (train images) than the one made in "
     assert line.startswith(said) and f":{first}, on which " in line
     assert sorted(copy.rglob("*")) == before
 

@@ -138,5 +138,5 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
         told = call("reproduce", store.keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")
-    assert f"{name} is run without the sandbox, with your rights" in " ".join(told.err.split())
+    assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err

@@ -220,7 +220,7 @@ def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_s
     worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
         made = assume_rates(PLANTED, GPU if gpus else CORE)
-        said = f"nothing was measured ({error}); the times below are assumed"
+        said = f"the speed could not be measured ({error}); the times below are assumed"
     assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
     assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)

@@ -193,7 +193,7 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
         ran.again(lent, one)
     with ResultsStore.open(find_default_url(path.parent / "other")) as store:
         store.add_all([lent])
-        with pytest.raises(CallerError, match="scores another network, which this store does not know; write --ref"):
+        with pytest.raises(CallerError, match="scores another network, which is not in this store; write --ref"):
             ran.again(lent, one, store=store)
 
 

@@ -69,7 +69,7 @@ def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_be
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
     monkeypatch.delattr(ranking_jobs, "make_maps_and_ties")  # by which maps are made
-    with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
+    with pytest.raises(StoreError, match="has maps computed on NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
@@ -82,7 +82,9 @@ def test_rankings_of_another_reference_are_refused(work, other):
         other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
-        with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
+        with pytest.raises(
+            StoreError, match="was made with a different reference than the one in .*; delete .*, or use a"
+        ):
             score(other, run_of(other, "grad", retrain=retrain))
     score(other, run_of(other, "random"))
 
@@ -176,5 +178,5 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits
     assert (first.rankings, first.smoothness) == ("", None)
-    with pytest.raises(CallerError, match="^fill 'blur' is made once for an image; for random-redrawn write"):
+    with pytest.raises(CallerError, match="^fill 'blur' is computed once per image; for random-redrawn write"):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))

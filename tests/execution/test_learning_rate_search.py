@@ -40,7 +40,7 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     found = find_peak_learning_rate(suite, images)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert (found.peak, found.trained) == (0.05, True)
-    assert re.match(r"peak = 0\.05 \(three trials of 100 steps at most on 54 training images: ", found.line)
+    assert re.match(r"peak = 0\.05 \(three trials of at most 100 steps on 54 training images: ", found.line)
     assert find_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
     assert find_peak_learning_rate(lower, images).peak == 0.013, (
@@ -63,7 +63,7 @@ def test_a_written_suite_has_full_sides_and_a_peak_that_train_its_network(tmp_pa
     layer = "class Hot(nn.Module):\n    def forward(self, x):\n        return 4 * x\n\n\n"
     text, suite = written(tmp_path, hot.replace("def build", f"{layer}def build"), said)
     recipe = find_recipe(suite.recipe)
-    assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of 100 steps at most on ")
+    assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of at most 100 steps on ")
     assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
 
@@ -72,7 +72,7 @@ def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tm
     monkeypatch.chdir(tmp_path)
     said = []
     text, _ = written(tmp_path, "def build(classes, channels, size): return 1", said)
-    assert "warning: no peak was tried: " in "\n".join(said)
+    assert "warning: the search for a peak learning rate failed: " in "\n".join(said)
     assert "\npeak = 0.2 " in text and "sides" not in text
 
 
@@ -80,7 +80,7 @@ def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tm
 def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
-    assert "near chance (33.3%), whose maps explain next to nothing; stopped before anything is trained on them; " in (
+    assert "near chance (33.3%), so its maps are not meaningful; stopped before any network is trained with them; " in (
         answer.err
     )
     assert "; write peak = 0.05 (three trials" in answer.err

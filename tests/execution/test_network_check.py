@@ -134,7 +134,7 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
             r"returned shape \(2, 4\) for two images, expected .* \(2, 3\); write classes = 4 under \[data\], and",
         ),
         ("Pair", "", "returned a tuple for two images"),
-        ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); ask protocols that train nothing"),
+        ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network"),
         ("Mixing", "", r"^net.Mixing@\S+ gives an image different logits alone and in a batch"),
         ("Noisy", "", "gives different logits for the same images when called again"),
         ("InPlace", "", "modifies its input images in place"),

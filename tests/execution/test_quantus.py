@@ -103,4 +103,4 @@ def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_
     monkeypatch.setattr(quantus, "version", missing)
     answer = call(*RUN, "--store", tmp_path, "--with", "quantus")
     assert (answer.code, answer.out, list(tmp_path.iterdir())) == (2, "", [])
-    assert answer.err == "roarbench: Quantus is not installed; write pip install 'roarbench[quantus]'\n"
+    assert answer.err == "roarbench: Quantus is not installed; run pip install 'roarbench[quantus]'\n"

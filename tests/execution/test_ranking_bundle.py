@@ -77,7 +77,7 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
     with (
         ResultsStore.open(find_default_url(tmp_path / "c")) as store,
-        pytest.raises(StoreError, match="in index.json or in the folder, and not in both"),
+        pytest.raises(StoreError, match="in index.json or in the folder, but not in both"),
     ):
         import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
 
@@ -164,5 +164,5 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
         (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
         assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
     if not known[-1].given:
-        with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
+        with pytest.raises(CallerError, match="has no given weights; leave --reference out"):
             reproduce(RerunRequest(key, references=(str(published),)), workspace, store, console)

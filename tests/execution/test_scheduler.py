@@ -127,7 +127,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
     assert reasons_of(store, [bad]) == {"the loss went away"}
     (reason,) = reasons_of(store, truth)
-    assert reason.startswith("rank truth failed: train images from 32 on: 1 of ")
+    assert reason.startswith("rank truth failed: train images from number 32: 1 of ")
     assert all("reference failed: loss nan" in reason for reason in reasons_of(store, explaining))
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1

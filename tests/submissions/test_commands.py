@@ -134,7 +134,9 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
 
     monkeypatch.setattr(reproduce, "_margin", lambda *_: 0.0)
     answer = call("reproduce", change_first_answer("here", name)[:12], "--store", "here")
-    assert "again, from nothing: " in answer.err and re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)
+    assert "repeating from scratch: " in answer.err and re.search(
+        r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE
+    )
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
     assert "1 answers differ, same rankings" in answer.out
     assert "no difference of versions or hardware is known" in answer.out
@@ -143,7 +145,7 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
 def test_what_cannot_be_is_said_before_anything_runs(call):
     Path("good.py").write_text(GOOD)
     run = ("run", *PART, "--store", "store", "--submission", "good.py")
-    assert "sees no GPU" in refused(call(*run, "--submission-device", "cuda"))
+    assert "finds no GPU" in refused(call(*run, "--submission-device", "cuda"))
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
     replicate = ("replicate", *PART, "--against", "store", *run[-2:])
     assert "leave --submission out" in refused(call(*replicate))
