@@ -151,7 +151,7 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
     found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"{one} is missing" for one in wanted.keys() - found.keys()]
+    faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
     faults += [f"{one} is unexpected" for one in found.keys() - wanted.keys()]
     faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
     if faults:
@@ -265,6 +265,6 @@ def _explain_unreadable(path: Path, error: Exception) -> str:
         return f"{path} is a TorchScript program; write torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
     if code:
         seen = f"cannot read {path}, which contains {list_some(sorted(code))}: only numbers are read, no code is run"
-        return f"{seen}; if you trust the file, {_WRITE}"
+        return f"{seen}; {_WRITE} if you trust the file"
     seen = f"cannot read {path} ({type(error).__name__}), which is truncated, damaged or no torch or safetensors file"
     return f"{seen}; {_WRITE}, or safetensors"
