@@ -87,7 +87,7 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         size = (record.train_images + record.test_images) * record.channels * record.size**2
         return StoreError(
-            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB, free it or choose another --store"
+            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB, free some or use another --store"
         )
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); choose another --store")
 
@@ -109,7 +109,7 @@ def _fill(
         tallies = decode_splits(partial, record, splits, workers, note)
         if _place(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
-            raise DataError(f"{seen}; run again when nothing changes them")
+            raise DataError(f"{seen}; run again when no program changes them")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

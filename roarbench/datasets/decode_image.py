@@ -121,11 +121,11 @@ def check_depth(bits: int, depth: int, of: str) -> None:
 
 
 def refuse_damaged(
-    names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "mend them or take them away"
+    names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
 ) -> None:
     """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`; `kinds` counts the images by fault."""
     if len(names) > DAMAGED_SHARE * images:
-        seen = f"{len(names)} of {images} images of {of} cannot be decoded whole"
+        seen = f"{len(names)} of {images} images of {of} cannot be decoded completely"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
         raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
 

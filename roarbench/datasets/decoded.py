@@ -68,7 +68,7 @@ def open_decoded(folder: Path) -> ImageData:
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:
-            raise StoreError(f"{folder} has format {seen}, this version reads {FORMAT}; delete the folder")
+            raise StoreError(f"{folder} has format {seen}, but this version reads {FORMAT}; delete the folder")
         record = DatasetRecord(**manifest["record"])
         train, test = (_open_split(folder, split, manifest["splits"][split], record) for split in Split)
     except (OSError, ValueError, KeyError, TypeError) as error:

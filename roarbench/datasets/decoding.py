@@ -131,7 +131,7 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
-        room = f"{record.name} takes {size / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free"
+        room = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
         raise StoreError(f"no space left in {folder.parent}; {room}; free some or choose another --store")
     return free
 
@@ -243,5 +243,5 @@ def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tal
     files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
-    advice = () if files else ("fetch their files again",)
+    advice = () if files else ("download their files again",)
     refuse_damaged(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

@@ -64,7 +64,7 @@ def list_class_names(folder: Path) -> list[str]:
         return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVERS)
     except OSError as error:
         seen = f"cannot read {folder}: {error.strerror}"
-        raise DataError(f"{seen}; write a folder with a folder of images of each class") from error
+        raise DataError(f"{seen}; write a folder with one folder of images per class") from error
 
 
 def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
@@ -89,7 +89,7 @@ def _images(folder: Path, name: str) -> Iterator[str]:
     for path in list_files_below(folder / name):
         if is_image(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
-                raise DataError(f"{path} is a link to a file that is missing; mend the link or take it away")
+                raise DataError(f"{path} is a link to a missing file; repair or remove the link")
             yield path.relative_to(folder).as_posix()
 
 
@@ -198,10 +198,8 @@ def refuse_missing(files: list[Path]) -> None:
     for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:
         there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
         if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
-            seen = (
-                f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}', not {list_some(lacking)}"
-            )
-            raise DataError(f"{seen}; fetch what is missing")
+            seen = f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}'"
+            raise DataError(f"{seen}, but not {list_some(lacking)}; download the missing files")
 
 
 def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
@@ -252,8 +250,8 @@ def read_labels(files: list[Path], name: str) -> NDArray[Any]:
     parts = [_labels(file, name) for file in files]
     kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
     if len(kinds) > 1:
-        seen = f"'{name}' has words in {kinds['U']} and numbers in {kinds['i']}"
-        raise DataError(f"{files[0].parent}: the label column {seen}; write the same in all files")
+        seen = f"'{name}' has strings in {kinds['U']} and numbers in {kinds['i']}"
+        raise DataError(f"{files[0].parent}: the label column {seen}; use the same type in all files")
     return np.concatenate(parts)
 
 
@@ -268,7 +266,7 @@ def _labels(file: Path, name: str) -> NDArray[Any]:
         return np.asarray(column.to_numpy().astype(str))
     values = np.asarray(column.to_numpy())
     if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
-        raise DataError(f"{said} holds {column.type}; expected a whole number or a word for each image")
+        raise DataError(f"{said} holds {column.type}; expected a whole number or a string for each image")
     return values.astype(np.int64)
 
 
@@ -286,7 +284,7 @@ def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator
                 column = batch.column(0)
                 stored = column.field("bytes") if pa.types.is_struct(column.type) else column
                 if stored.null_count == len(stored) and column.null_count < len(column):
-                    seen = f"{group.file} has no bytes in its column '{name}', as where paths alone were stored"
+                    seen = f"{group.file} has no bytes in its column '{name}', probably because only paths were stored"
                     raise DataError(f"{seen}; expected the bytes of each image's file")
                 yield [stored[int(row)].as_py() or b"" for row in rows[low:high] - start]
             start += len(batch)
@@ -354,5 +352,5 @@ def _read_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
     header = 4 + 4 * dimensions
     shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
     if len(content) - header != np.prod(shape):
-        raise DataError(f"{path} has {len(content) - header} values, its header says {shape}; fetch it again")
+        raise DataError(f"{path} has {len(content) - header} values, but its header says {shape}; download it again")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

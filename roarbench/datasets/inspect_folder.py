@@ -71,9 +71,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     if record.train_images < _FEWEST * record.classes:
         what = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {what} to train on in {record.classes} classes"
-        say(
-            f"warning: {seen}; with fewer than {_FEWEST} of each, networks may learn nothing that a guess does not know"
-        )
+        say(f"warning: {seen}; with fewer than {_FEWEST} of each, networks may stay at chance")
     return record
 
 
@@ -87,13 +85,13 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     if seen and len(found) < 2:
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
-        say(f"warning: {missing}; left out")
+        say(f"warning: {missing}; these columns are left out")
     texts = find_text_columns(table, label)
     for name, why in texts.items():
         if why:
-            say(f"warning: {path.name}: column '{name}' holds {why}, numbers in the others; left out")
+            say(f"warning: {path.name}: column '{name}' is left out, because it holds {why} and numbers in the others")
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
-        say(f"columns left out, for they hold text: {list_some(plain)}")
+        say(f"columns left out, because they hold text: {list_some(plain)}")
     kept = found if list(found) != others else ()
     record = replace(make_own_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
     return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
@@ -116,7 +114,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
     for train, test in pairs:
         if file_formats.list_class_names(folder / test):
             return train, test
-        said = f"{folder / test} has no folders of classes"
+        said = f"{folder / test} has no class folders"
     if pairs:
         say(f"warning: {said}; test images are drawn from '{train}'")
         return train, ""
@@ -124,7 +122,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
         return found[0], ""
     if named := [name for name in names if is_split(name)]:
         others = list_some([name for name in names if name != named[0]])
-        advice = "name those of the splits 'train' and 'test'; if it is a class, write the suite's file by hand"
+        advice = "name the split folders 'train' and 'test'; if it is a class, write the suite's file by hand"
         raise DataError(f"{folder} has the folder '{named[0]}', named like a split, beside {others}; {advice}")
     return "", ""
 
@@ -136,7 +134,7 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
     if others := Counter(file.suffix.lower() for place in places for file in _left_out(place)):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in others.most_common()])
-        say(f"warning: files that do not end as images do are left out: {kinds}")
+        say(f"warning: files without the ending of an image file are left out: {kinds}")
     found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
@@ -174,8 +172,8 @@ def _groups(place: Path) -> tuple[file_formats.FileGroup, ...]:
     if classes := file_formats.list_class_names(place):
         return file_formats.read_folder(place, classes)[0]
     _, loose = file_formats.read_folder(place.resolve().parent, [place.resolve().name])
-    seen = f"{place} has {len(loose)} images and no folders of classes"
-    raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
+    seen = f"{place} has {len(loose)} images and no class folders"
+    raise DataError(f"{seen}; put the images of each class into a separate folder, such as {place / 'CLASS'}")
 
 
 def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
@@ -188,7 +186,9 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     pairs = find_split_pairs(found)
     train = pairs[0][0] if pairs else next(iter(found))
     if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
-        raise DataError(f"{folder} has the splits {', '.join(found)}, none to train on; name its files train-*.parquet")
+        raise DataError(
+            f"{folder} has the splits {', '.join(found)}, but no training split; name its files train-*.parquet"
+        )
     try:
         image, label = _columns(found[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
@@ -272,6 +272,6 @@ def _set_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecor
             sides.append(min(image.size))
             grey.append(image.mode in _GREY or is_deep_grey(image.mode))
     if not sides:
-        raise DataError(f"none of the images looked at in {record.folder} can be read; expected image files")
+        raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
     size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])
     return replace(record, size=size, channels=1 if all(grey) else 3)

@@ -25,7 +25,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     Raises DataError if `data` cannot be read or is given for a generated data set, or if the location is unknown.
     """
     if data is not None and record.generated:
-        raise DataError(f"{record.name} is generated and reads no files; leave --data out")
+        raise DataError(f"{record.name} is generated and not read from files; leave --data out")
     path = find_table_file(record, data) if record.tabular else find_images_folder(record, data)
     if path is None and record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
@@ -43,7 +43,7 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
-        seen = "it is not known here where it lies" if path == Path() else f"{path} is not a file"
+        seen = "its location on this machine is unknown" if path == Path() else f"{path} is not a file"
         raise DataError(f"the table of {record.name}: {seen}; write --data FILE, or --suite FILE.toml that names it")
     return path
 
@@ -53,14 +53,14 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     if data is not None:
         if not data.is_dir():
             what = "a file" if data.exists() else "missing"
-            wanted = f"a folder with both splits of {record.name} as the hub has them"
+            wanted = f"a folder with both splits of {record.name} in the layout of the hub"
             raise DataError(f"--data {data} is {what}; expected {wanted}")
         return data
     if not record.own:
         return BUNDLED / record.bundled if record.bundled else find_installed_folder(record)
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
-        seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
+        seen = f"{folder} is not a folder" if record.folder else "their location on this machine is unknown"
         raise DataError(f"the images of {record.name}: {seen}; write --data DIR, or --suite FILE.toml that names them")
     return folder
 
@@ -80,7 +80,9 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
         return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
     except OSError as error:  # for example a file that was just deleted
-        raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error
+        raise DataError(
+            f"cannot read {error.filename}: {error.strerror}; run again when no program changes it"
+        ) from error
 
 
 def download_dataset(record: DatasetRecord) -> Path:
@@ -114,7 +116,7 @@ def _list_cache(record: DatasetRecord) -> list[str]:
     name = repo_folder_name(repo_id=record.hub, repo_type="dataset")
     folder = Path(HF_HUB_CACHE) / name / "snapshots" / record.revision
     if not folder.is_dir():
-        raise FileNotFoundError(f"offline, and nothing in {folder}")
+        raise FileNotFoundError(f"offline, and {folder} is missing")
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
 
 
@@ -148,7 +150,7 @@ def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
     except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
         ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
-        raise DataError(f"the hub does not open {record.hub} to you ({shorten_hub_error(error)}); {ask}") from error
+        raise DataError(f"the hub denies access to {record.hub} ({shorten_hub_error(error)}); {ask}") from error
     except Exception as error:  # the library raises many exception types, some private
         token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
         seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)}){token}"

@@ -29,10 +29,10 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     means, stds = _numbers(mean), _numbers(std)
     seen = f"{where} has mean {_show(mean)} and std {_show(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
-        raise CallerError(f"{seen}; expected {channels} numbers each, std above 0")
+        raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
     if top is None and not any(means) and set(stds) == {1.0}:
         ways = "std = [255, …] for images in [0, 1], or range = 255 for the others"
-        raise CallerError(f"{seen}, which fit images in [0, 1] and in [0, 255]; write {ways}")
+        raise CallerError(f"{seen}, possible for images in [0, 1] and in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
     (largest,) = _numbers([top]) or (0.0,)

@@ -92,7 +92,7 @@ def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
     if len(labels) != count and not (small and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
-        raise DataError(f"{seen}; is it another set, or a part, which takes --max-images N?")
+        raise DataError(f"{seen}; check that it is this data set; for a part of it, add --max-images N")
     low, high = labels.min(), labels.max()
     if low < 0 or high >= record.classes:
         seen = low if low < 0 else high
@@ -107,7 +107,9 @@ def _read_arrays(
 ) -> RawSplit:
     expected = (len(labels), *record.shape)
     if pixels.shape != expected:
-        raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}; is it another set?")
+        raise DataError(
+            f"{record.name} has images of shape {pixels.shape}, expected {expected}; check that it is this data set"
+        )
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
@@ -138,17 +140,17 @@ def count_images(record: DatasetRecord) -> DatasetRecord:
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
             raise DataError(
-                f"{seen}, as where labels are hidden; name a split that has them, or write test_share = 0.3"
+                f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
             )
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
     least = int(max(labels.max(initial=-1) for labels in found.values())) + 1
     record = replace(record, train_images=len(kept[Split.TRAIN]), test_images=len(kept[Split.TEST]))
     if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
-        seen = f"{len(train)} of {least} classes have an image to train on, {len(test)} one to test on"
-        wanted = "expected two classes or more, with two images or more each"
+        seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
+        wanted = "expected two or more classes with two or more images each"
         if len(train) > 1 and len(test):
-            wanted += "; if labels are the numbers of a network's outputs, write classes = N, how many it has"
+            wanted += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
         raise DataError(f"{record.folder}: {seen}; {wanted}")
     if not record.numbered:
         return replace(record, classes=least)
@@ -178,7 +180,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
     classes = file_formats.list_class_names(places[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
-        seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
+        seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
     if strange := set(file_formats.list_class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
@@ -191,7 +193,7 @@ def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]
     """Read class folders whose names are the output numbers of a network."""
     names = file_formats.list_class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
-        seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
+        seen = f"{place} has the folder '{strange[0]}', but classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
     groups, labels = file_formats.read_folder(place, names)
     return groups, np.array(names, np.int64)[labels]
@@ -245,12 +247,14 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
     """Read the labels of both splits; class names are numbered in alphabetical order."""
     values = {split: file_formats.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
-        raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
+        raise DataError(
+            f"{where} has strings as labels in one split and numbers in the other; use the same type in both"
+        )
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values
     if record.numbered:
         wanted = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
-        raise DataError(f"{where} has labels that are no whole numbers, and classes is {record.classes}; {wanted}")
+        raise DataError(f"{where} has labels that are not whole numbers, but classes is {record.classes}; {wanted}")
     names = np.unique(np.concatenate(list(values.values())))
     return {split: np.searchsorted(names, column) for split, column in values.items()}
 
@@ -268,7 +272,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
     """
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
-        words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
+        words = f"of {record.name}" if least == record.classes else f"that a reduced version of {record.name} needs"
         raise DataError(f"--max-images {limit} is below the {least} classes {words}; write {least} or more")
     most = max(record.images.values())
     if limit is not None and limit > most:

@@ -90,8 +90,8 @@ def _separator(path: Path) -> str:
     if len(found) > 1:
         found = [each for each in found if len({line.count(each.encode()) for line in lines}) == 1]
     if len(found) != 1:
-        seen = "several of ',', ';' and tab fit" if found else "neither ',' nor ';' nor tab fits"
-        raise DataError(f"cannot tell what separates the columns of {path.name}: {seen}; save it with one of them")
+        seen = "several of ',', ';' and tab are possible" if found else "neither ',' nor ';' nor tab is possible"
+        raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
     return found[0]
 
 
@@ -104,7 +104,7 @@ def _check_points(table: pa.Table, path: Path) -> None:
         seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
         if seen:
             where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
-            raise DataError(f"{where}; expected points, save the file with 1.5 in place of 1,5")
+            raise DataError(f"{where}; save the file with decimal points (1.5)")
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -116,7 +116,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
     try:
         names = Counter(table.column_names)
     except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
-        raise DataError(f"{path} is not UTF-8: the name of a column has other bytes; save it as UTF-8") from error
+        raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
     if doubled := [name for name, count in names.items() if count > 1]:
         raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
 
@@ -145,7 +145,7 @@ def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
     if not has_number_type(column.type):
-        advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
+        advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
         raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
     values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # missing values become NaN
     wrong = np.flatnonzero(~np.isfinite(values))
@@ -173,8 +173,8 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
     if len(classes) < 2:
         raise DataError(f"{path.name}: all rows have the label '{classes[0]}'; expected two classes or more")
     if counts.min() < _LEAST:
-        few = f"the class '{classes[counts.argmin()]}' of '{name}' has {counts.min()} row"
-        raise DataError(f"{path.name}: {few}, expected {_LEAST} or more: one to train on, one to test on")
+        few = f"the class '{classes[counts.argmin()]}' of '{name}' has only {counts.min()} row"
+        raise DataError(f"{path.name}: {few}, expected {_LEAST} or more: one for training, one for testing")
     return labels.astype(np.int64)
 
 
@@ -208,7 +208,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not found:
-        seen = f"{path.name}: no column has a usual name of classes ({', '.join(LABELS)}), nor has the last one classes"
+        seen = f"{path.name}: no column has a usual class name ({', '.join(LABELS)}), and the last one holds no classes"
         raise DataError(f"{seen}; give it such a name, or write the suite's file by hand (docs/own-data.md)")
     return found[0]
 

@@ -240,7 +240,7 @@ BAD = [
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
     (("table", *SMALL, "--store", "\udcff"), "'?' cannot be read as utf-8; write a name that can"),
     (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is not a file"),
-    (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
+    (("run", *SMALL, "--data", "."), "planted is generated and not read from files; leave --data out"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),

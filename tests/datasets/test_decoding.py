@@ -129,7 +129,7 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    free_some = "tiny takes 0 MiB, 0 MiB are free; free some or choose another --st"
+    free_some = "tiny takes 0 MiB, but only 0 MiB are free; free some or choose"
     for place, name, instead, said in (
         (decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455), f"no space left in .*; {free_some}"),
         (decoding.os, "fsync", full, "cannot write .*: No space left on device"),
@@ -243,7 +243,7 @@ def test_odd_images_are_counted_and_keep_their_place(tmp_path):
     np.testing.assert_array_equal(data.train.pixels, expected)
     assert data.train.labels.tolist() == [index % 3 for index in range(len(PIXELS))]
     images[170] = images[170][:70]  # as the other, in the second chunk of its row group
-    said = r"2 of 1200 images of tiny \(train\) cannot be decoded whole: image 170, image 700 \(1 truncated, 1 unr"
+    said = r"2 of 1200 images of tiny \(train\) cannot be decoded completely: image 170, image 700 \(1 truncated, 1 unr"
     with pytest.raises(DataError, match=said):
         decode_dataset(MANY, tmp_path / "store", write(tmp_path / "bad", images))
 

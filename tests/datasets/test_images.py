@@ -125,7 +125,9 @@ def test_what_is_wrong_with_an_image_is_named():
     ):
         assert inspect_image(content).damage == kind
         assert decode_image(content, TINY).repairs == (kind,)
-        with pytest.raises(DataError, match=re.escape(f"2 of 9 images of it cannot be decoded whole: a, b (2 {kind})")):
+        with pytest.raises(
+            DataError, match=re.escape(f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})")
+        ):
             refuse_damaged(["a", "b"], 9, "it", {kind: 2, "grey": 5})
     assert (
         decode_image(stored(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
@@ -272,7 +274,7 @@ def test_files_of_idx_are_read_and_damage_is_named(tmp_path, pack, end):
     assert (pixels.shape, pixels[1, 0, 2].tolist()) == ((2, 1, 3, 4), [20, 21, 22, 23])
     assert (labels.tolist(), labels.dtype) == ([7, 3], np.int64)
     for damaged, said in (
-        (pack(ROWS[:-1]), "has 23 values, its header says (2, 3, 4)"),
+        (pack(ROWS[:-1]), "has 23 values, but its header says (2, 3, 4)"),
         (pack(b"\x89PNG" + ROWS[4:]), "starts with 89 50 4e 47, expected an IDX file of 3 dimension"),
         *([(pack(ROWS)[:-9], "cannot read")] if end else []),
     ):

@@ -83,7 +83,7 @@ def test_an_unlabelled_test_folder_gives_way_to_a_labelled_one_or_to_a_draw(tmp_
     (tmp_path / "set" / "test" / "0.png").write_bytes(IMAGE)
     record, said = looked(tmp_path / "set")
     assert (Path(record.folder).name, record.share, record.train_images, record.test_images) == ("train", 0.3, 9, 3)
-    assert "test has no folders of classes; test images are drawn from 'train'" in said
+    assert "test has no class folders; test images are drawn from 'train'" in said
     write_pictures(tmp_path / "set" / "val", 2)
     record, said = looked(tmp_path / "set")
     assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
@@ -93,14 +93,14 @@ def test_a_class_named_like_a_split_is_refused_and_two_are_never_classes(tmp_pat
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
     with pytest.raises(
-        DataError, match="has the folder 'train', named like a split, beside blue, green; name those of the spl"
+        DataError, match="has the folder 'train', named like a split, beside blue, green; name the split folde"
     ):
         looked(tmp_path / "set")
     path = tmp_path / "set.toml"
     path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
     assert read_suite(path).dataset_record.classes == 3  # by hand it is a class
     (tmp_path / "set" / "blue").rename(tmp_path / "set" / "Test")
-    with pytest.raises(CallerError, match="has 'train' and 'Test', which are splits and no classes; write train = "):
+    with pytest.raises(CallerError, match="has 'train' and 'Test', which are splits and not classes; write train = "):
         read_suite(path)
 
 
@@ -114,7 +114,7 @@ def test_linked_folders_are_read_and_loops_are_not_followed(tmp_path):
     record, _ = looked(tmp_path / "set")
     assert record.train_images + record.test_images == 24
     (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
-    with pytest.raises(DataError, match="gone.png is a link to a file that is missing; mend the link or take it away"):
+    with pytest.raises(DataError, match="gone.png is a link to a missing file; repair or remove the link"):
         looked(tmp_path / "set")
 
 
@@ -127,7 +127,7 @@ def test_files_that_are_left_out_are_named_and_archivers_folders_are_no_classes(
         Image.new("RGB", (10, 9)).save(tmp_path / "set" / "red" / f"one.{ending}", "JPEG")
     record, said = looked(tmp_path / "set")
     assert (record.classes, record.train_images + record.test_images) == (3, 26)
-    assert "files that do not end as images do are left out: 2 .heic, 1 .txt" in said
+    assert "files without the ending of an image file are left out: 2 .heic, 1 .txt" in said
 
 
 @pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
@@ -196,7 +196,9 @@ def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
     write_set(tmp_path / "set", [-1] * 4, "test")
     text = write_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
-    with pytest.raises(CallerError, match="has the label -1, as where labels are hidden; name a split that has them"):
+    with pytest.raises(
+        CallerError, match="has the label -1, which usually means withheld labels; name a split with labels"
+    ):
         read_suite(tmp_path / "set.toml")
 
 
@@ -237,21 +239,21 @@ def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_p
     record, _ = looked(tmp_path / "set")
     assert (record.train_images, record.test_images) == (4, 2)
     write_set(tmp_path / "only", [0, 1], "test")
-    with pytest.raises(DataError, match="has the splits test, none to train on; name its files train-"):
+    with pytest.raises(DataError, match="has the splits test, but no training split; name its files train-"):
         looked(tmp_path / "only")
 
 
 def test_a_missing_file_of_a_split_is_refused(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
-    with pytest.raises(DataError, match="has 2 of the 3 files of 'train', not train-00001-of-00003; fetch what is mis"):
+    with pytest.raises(DataError, match="has 2 of the 3 files of 'train', but not train-00001-of-00003; download"):
         looked(tmp_path / "set")
 
 
 def test_files_of_words_beside_files_of_numbers_are_refused(tmp_path):
     for number, labels in enumerate(([0, 1], ["a", "b"])):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
-    seen = "'label' has words in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
+    seen = "'label' has strings in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
     with pytest.raises(DataError, match=seen):
         looked(tmp_path / "set")
 
@@ -278,8 +280,8 @@ def test_a_table_says_which_columns_it_leaves_out(tmp_path):
     )
     record, said = looked(path)
     assert record.columns == ("a", "b")
-    assert "column 'c' holds '?' in 1 of 8 rows, numbers in the others" in said
-    assert "columns left out, for they hold text: 'd'" in said
+    assert "column 'c' is left out, because it holds '?' in 1 of 8 rows and numbers in the others" in said
+    assert "columns left out, because they hold text: 'd'" in said
 
 
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
