@@ -1,7 +1,7 @@
-"""Nonlinear steps with backward passes of their own: guided backprop, and DeepLIFT's rescale rule.
+"""Nonlinear operations with modified backward passes: guided backprop, and DeepLIFT's rescale rule.
 
-Captum has the same rule, but lets overlapping windows of a max-pool overwrite each other, and finds modules alone, each
-of which may be used once.
+Captum has the rescale rule too, but in captum overlapping windows of a max-pool overwrite each other, and the rule
+applies only to modules, each of which may be used only once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ _CLAMPS = {torch.clamp, torch.clip, torch.clamp_min, Tensor.clamp, Tensor.clip, 
 _CLAMPS_IN_PLACE = {torch.clamp_, torch.clip_, torch.clamp_min_, Tensor.clamp_, Tensor.clip_, Tensor.clamp_min_}
 _THRESHOLDS, _THRESHOLDS_IN_PLACE = {F.threshold, torch.threshold}, {torch.threshold_}
 _MAXIMA = {torch.maximum, torch.max, Tensor.maximum, Tensor.max}
-_HIDDEN = "ReLUs in a script or a function of its own"
+_HIDDEN = "ReLUs in a script or a custom autograd function"
 # rectifiers in autograd graphs that are not ReLU; gates such as sigmoid and tanh are not rectifiers
 _RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
     *("Softplus", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
@@ -44,14 +44,15 @@ class Rectified(NamedTuple):
 
 
 class Guided(TorchFunctionMode):
-    """A mode in which ReLUs propagate back by guided backprop, if `on` is set during the backward pass.
+    """A mode in which ReLUs use guided backprop if `on` is set during the backward pass.
 
-    One forward pass thus serves both rules. `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`, the tensor method, and
-    max(x, 0) as clamp, threshold or maximum are covered, in place or not. `find_unguided` names other rectifiers.
+    So one forward pass is enough for both rules. The mode handles `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`,
+    the tensor method, and max(x, 0) written as clamp, threshold or maximum, in place or not. `find_unguided` returns
+    the names of other rectifiers.
 
     Attributes:
-        on: Whether a backward pass lets only positive gradients through each ReLU; compiled code keeps the value at
-            compilation.
+        on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
+            was set when it was compiled.
         met: Whether a ReLU was called.
     """
 
@@ -60,7 +61,7 @@ class Guided(TorchFunctionMode):
         self.on, self.met = on, False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch, or the ReLU here instead of torch's."""
+        """Call a function of torch; a ReLU is replaced by `_Relu`."""
         named = dict(options or {})
         found = _find_rectified(call, arguments, named)
         if found is None:
@@ -69,11 +70,11 @@ class Guided(TorchFunctionMode):
         return _Relu.apply(*found, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
-        """Describe why guided backprop cannot explain a network's graph, in a few words; empty if it can."""
+        """Describe in a few words why guided backprop cannot explain a network with this graph; empty if it can."""
         others = find_unguided(logits)
         if not self.met and _HIDDEN not in others:
-            return "needs ReLUs and the network has none"
-        return f"knows ReLUs alone and the network also has {', '.join(others)}" if others else ""
+            return "needs ReLUs, but the network has none"
+        return f"supports only ReLUs, but the network also has {', '.join(others)}" if others else ""
 
 
 def _find_rectified(call: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Rectified | None:
@@ -112,7 +113,7 @@ def _is_zero(bound: Any, x: Tensor) -> bool:
 
 
 class _Relu(torch.autograd.Function):
-    """max(x, 0) with torch's gradient, restricted to positive gradients where the guide is on."""
+    """max(x, 0) with torch's gradient; if the guide is on, only positive gradients pass."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, at_zero: float, guide: Guided) -> Tensor:
@@ -136,7 +137,7 @@ class _Relu(torch.autograd.Function):
 
 
 def find_unguided(logits: Tensor) -> list[str]:
-    """Return the sorted names of a graph's rectifying steps that `Guided` does not guide."""
+    """Return the sorted names of the rectifiers in a graph to which `Guided` does not apply."""
     names, found = set[str](), set[Node]()
     front = [logits.grad_fn]
     while front:
@@ -169,20 +170,21 @@ def _is_floor(bound: Any) -> bool:
 
 
 def _is_swish(name: str, parents: Sequence[Node]) -> bool:
-    """Return whether a step computes x * sigmoid(x)."""
+    """Return whether an operation computes x * sigmoid(x)."""
     inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
     return name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node)
 
 
 class Rescaled(TorchFunctionMode):
-    """A mode in which nonlinear operations propagate by the rescale rule: the slope between baseline and image.
+    """A mode in which nonlinear operations use the rescale rule: the slope between baseline and image.
 
-    The second half of a batch holds the baselines of the first half. Functions, modules and tensor methods are covered,
-    in place or not, however often each is used. Operations without a rule, and scripted networks, use the derivative.
+    The second half of a batch contains the baselines of the first half. The mode handles functions, modules and tensor
+    methods, in place or not, however often each is used. Operations without a rule, and scripted networks, use the
+    derivative.
     """
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch, or the step here instead of torch's."""
+        """Call a function of torch; operations with a rescale rule are replaced."""
         named = dict(options or {})
         if arguments and call in _ELEMENTWISE:
             return _Elementwise.apply(arguments[0], call, arguments[1:], named)  # type: ignore[no-untyped-call]
@@ -219,9 +221,9 @@ class _Elementwise(torch.autograd.Function):
 class _MaxPool(torch.autograd.Function):
     """Max-pooling with the rescale rule; image and baseline may have their maxima at different positions.
 
-    The change of a window goes to the position of the larger maximum: the image's if the maximum rises, the baseline's
-    if it falls. The input changes there at least as much, so no slope exceeds 1. A position in several windows gets the
-    sum.
+    The change of a window is assigned to the position of the larger maximum: the image's if the maximum rises, the
+    baseline's if it falls. The input changes there at least as much, so no slope exceeds 1. A position in several
+    windows gets their sum.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""The table of estimators: what each id means, what people call it, and what its maps cost. No torch.
+"""The table of estimators: the meaning of each id, its name for readers, and the cost of its maps. No torch.
 
-Its rows are declared in the files of `roarbench.estimators.families`; here controls come first. A published id never
-means something else later: a changed definition gets a new version.
+The estimators are declared in the files of `roarbench.estimators.families`; the table lists controls first. The meaning
+of a published id never changes: a changed definition gets a new version.
 """
 
 import re
@@ -65,9 +65,9 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
     An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
-    default, each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of a
-    submission are kept as written, because its file alone defines them (`Submission.tuned`). `others` are further names
-    to suggest in the error.
+    default, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of
+    a submission are kept as written, because only its file defines them (`Submission.tuned`). `others` are further
+    names that the error may suggest.
 
     Raises:
         UnknownName: There is no such estimator.
@@ -93,7 +93,7 @@ def _twin(parent: Estimator, twin: str, name: str) -> Estimator:
 
 
 def split_names(text: str) -> list[str]:
-    """Split a list of ids at the commas outside of parentheses."""
+    """Split a list of ids at commas that are not in parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth = max(0, depth + (letter == "(") - (letter == ")"))
@@ -120,9 +120,9 @@ def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
 
 
 def format_name(name: str) -> str:
-    """Format an id for tables; the number of samples is added where it is far too small for convergence.
+    """Format an id for tables; the number of samples is added if it is far too small for convergence.
 
-    `rise` becomes `rise(samples=256)`, which means the same.
+    For example, `rise` becomes `rise(samples=256)`, which has the same meaning.
     """
     estimator_id = EstimatorId.read(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
@@ -133,8 +133,9 @@ def format_name(name: str) -> str:
 
 
 def name_rows(rows: Iterable[str]) -> dict[str, str]:
-    """Choose the names of a table's rows by id: a submission has its author's name for it, or its id if two rows share
-    it.
+    """Choose the names of a table's rows, by id.
+
+    A submission has the name given by its author, or its id if two rows share that name.
     """
     asked = {row: EstimatorId.read(row) for row in rows}
     plain = {row: replace(each, digits=None, marks=()) for row, each in asked.items()}
@@ -149,14 +150,15 @@ def name_rows(rows: Iterable[str]) -> dict[str, str]:
 
 
 def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
-    """Map a table's names of submissions to their ids."""
+    """Return the ids of a table's submissions, by the name of the row."""
     return {name: row for row, name in name_rows(rows).items() if EstimatorId.read(row).submitted}
 
 
 def find_ranking_estimator(name: str) -> Estimator | None:
-    """Return the estimator whose ranking removes features: the estimator itself, or the parent of an other-image twin.
+    """Return the estimator whose ranking removes features: the estimator itself, or the parent of some twins.
 
-    None for `random-redrawn`, which has no ranking; UnknownName for an unknown id.
+    The parent's ranking is used by twins that exchange images or explain another reference. Returns None for
+    `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
@@ -165,7 +167,7 @@ def find_ranking_estimator(name: str) -> Estimator | None:
 
 
 def _parent(twin: EstimatorId) -> Estimator | None:
-    """Return the parent from which a twin of this name is made."""
+    """Return the parent of a twin; None if the id is not a twin's or the parent is unknown."""
     try:
         return find_estimator(str(twin.parent)) if twin.twins else None
     except UnknownName:
@@ -181,7 +183,7 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
 
 
 def find_known_estimator(name: str) -> Estimator:
-    """Look up an estimator by id; an id that only a newer version knows gives a bare record."""
+    """Look up an estimator by id; for an id that only a newer version knows, return a record with the id alone."""
     try:
         return find_estimator(name)
     except CallerError:
@@ -189,19 +191,19 @@ def find_known_estimator(name: str) -> Estimator:
 
 
 class Name(NamedTuple):
-    """A name for readers with its variation: `Integrated Gradients`, `from the mean`."""
+    """A name for readers and its variation, for example `Integrated Gradients` and `from the mean`."""
 
     name: str
     detail: str
 
     @property
     def whole(self) -> str:
-        """Return both: `Integrated Gradients from the mean`."""
+        """Return name and variation: `Integrated Gradients from the mean`."""
         return " ".join(filter(None, self))
 
 
 def describe_control_inputs(control: str) -> str:
-    """Describe how much of the network a control sees, as the predicate of a sentence."""
+    """Describe what a control knows of the network, as the predicate of a sentence."""
     told = find_known_estimator(control).uses_prediction
     return "knows no more of the network than the class that it predicts" if told else "never sees the network"
 
@@ -226,7 +228,7 @@ def find_display_name(estimator: str) -> Name:
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes per image that the maps of these estimators take together: (400, 416) for the paper's 18."""
+    """Count the passes per image for the maps of these estimators together: (400, 416) for the paper's 18."""
     variants: dict[tuple[str, Settings], set[Form]] = {}  # forms of one variant share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
     for e in estimators:
@@ -247,11 +249,11 @@ def _cost(bases: Set[str], settings: Settings) -> Passes:
 
 
 def list_needed_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
-    """List the base maps needed on the image itself, and those needed on its noisy copies."""
+    """Return the base maps that are needed on the image itself, and those needed on its noisy copies."""
     single = {base for base, form in wanted if form not in NOISY}
     return single, {base for base, form in wanted if form in NOISY}
 
 
 def find_settings(estimator: Estimator) -> Settings:
-    """Return the estimator's settings of the shared pass."""
+    """Return the estimator's settings for the shared pass."""
     return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Compute all importance maps of a batch in one shared pass, within the memory that there is."""
+"""Compute all importance maps of a batch in one shared pass, within the available memory."""
 
 import math
 import sys
@@ -27,7 +27,7 @@ _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more
 
 
 class Moments:
-    """Running mean and sum of squared deviations (Welford 1962), in memory independent of the number of samples."""
+    """Running mean and sum of squared deviations (Welford 1962), in memory that does not grow with the samples."""
 
     def __init__(self, shape: Tensor) -> None:
         self.count = 0
@@ -42,7 +42,7 @@ class Moments:
         self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
     def form(self, name: str) -> Tensor:
-        """Return an ensemble by name (docs/protocol.md, section 3)."""
+        """Return an ensemble form by name (docs/protocol.md, section 3)."""
         variance = self.deviations / self.count
         forms = {
             "smooth": self.mean,
@@ -54,7 +54,7 @@ class Moments:
 
 
 def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
-    """Yield the items, each made in a thread while the one before is used, so that a GPU does not wait for noise."""
+    """Yield the items; while one is used, the next is made in a thread, so that a GPU need not wait for noise."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -63,7 +63,7 @@ def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
 
 
 class ModelMaps(NamedTuple):
-    """Maps that explain one model."""
+    """Maps of one model."""
 
     maps: dict[Form, Tensor]  # float (n, c, h, w), by requested form
     # number of an image's noisy copies that the model assigns to the target class, int64 (n,), without the other points
@@ -72,7 +72,7 @@ class ModelMaps(NamedTuple):
 
 
 class MapRequest(NamedTuple):
-    """Map forms requested of one model, and the images to explain."""
+    """Forms of maps to compute for one model, and the images to explain."""
 
     wanted: Set[Form]  # (base, form) pairs
     model: nn.Module  # returns logits, eval mode
@@ -84,8 +84,8 @@ class MapRequest(NamedTuple):
 def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
 
-    All requests have the same images and numbers, so the noise is drawn once. The maps of one request do not depend on
-    the others.
+    All requests have the same images and image numbers, so the noise is drawn once. The maps of one request do not
+    depend on the other requests.
     """
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
@@ -98,7 +98,7 @@ def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
 
 
 class _RunningMaps:
-    """Maps of one request: those of the images themselves, and running moments over noisy copies."""
+    """Maps of one request: those on the images themselves, and running moments over noisy copies."""
 
     def __init__(self, look: MapRequest) -> None:
         self._look = look
@@ -125,7 +125,7 @@ class _RunningMaps:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)
 
     def found(self) -> ModelMaps:
-        """Return the maps after all copies were added."""
+        """Return the maps after all noisy copies were added."""
         wanted = self._look.wanted
         forms = {(base, form): self._moments[base].form(form) for base, form in wanted if form not in SINGLE}
         forms |= {(base, form): SINGLE[form](self._clean[base]) for base, form in wanted if form in SINGLE}
@@ -145,20 +145,20 @@ def compute_importance_maps(
     All estimators share one model and one target per image, that is one `Estimator.variant`. For `untrained` the caller
     passes the network with random weights, for `other-target` a batch with other targets. Controls need no model.
 
-    When memory runs out, the batch is halved until it fits. Halving changes a map only by the rounding of convolutions,
-    which depends on the batch size and moves a few ranks next to a boundary.
+    If memory runs out, the batch is halved until it fits. Halving changes a map only by the rounding of convolutions,
+    which depends on the batch size and moves a few ranks across a boundary.
 
     Args:
         estimators: Estimators of one variant.
         model: The explained network, in eval mode; None for controls.
-        batch: Images, targets and numbers.
+        batch: Images, targets and image numbers.
         black: The black pixel, normalised, float (c, 1, 1).
-        precision: Precision of the model's passes, emulated where the hardware lacks it; sums over noisy copies and
-            along paths keep the dtype of the images.
-        note: Receives `Explained` for each group of images that was explained at once.
+        precision: Precision of the model's passes, emulated if the hardware lacks it; sums over noisy copies and along
+            paths keep the dtype of the images.
+        note: Function that receives `Explained` for each group of images that was explained at once.
 
     Returns:
-        For each id, float (n, c, h, w) like the images, larger = more important.
+        Maps by estimator id, float (n, c, h, w) like the images; larger is more important.
 
     Raises:
         ValueError: The model is in training mode, in which batch norm mixes images.
@@ -170,7 +170,7 @@ def compute_importance_maps(
 
 
 class Subject(NamedTuple):
-    """Estimators of one variant, the model that they explain, and on what: see `compute_importance_maps`."""
+    """Estimators of one variant, with the arguments of `compute_importance_maps`: model, batch and black pixel."""
 
     estimators: Sequence[Estimator]
     model: nn.Module | None
@@ -183,10 +183,10 @@ def compute_maps_together(
     precision: Precision = Precision.FLOAT32,
     note: Callable[[list["Explained"]], object] = lambda explained: None,
 ) -> list[Maps]:
-    """Return what `compute_importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
+    """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all of them.
 
-    All are on the same images, with the same numbers; models, targets and normalisation may differ. Errors are those
-    of `compute_importance_maps`, and ValueError where the images are not the same.
+    All subjects have the same images and image numbers; models, targets and normalisation may differ. Raises the errors
+    of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
     _check(subjects)
 
@@ -206,11 +206,11 @@ def _check(subjects: Sequence[Subject]) -> None:
         raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
     ids = subjects[0].batch.ids
     if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
-        raise ValueError("several models are explained on the same images, got batches of other numbers")
+        raise ValueError("several models must explain the same images, got batches with different image numbers")
 
 
 class Explained(NamedTuple):
-    """By-products of the maps of images that were explained at once."""
+    """Additional results for images that were explained at once."""
 
     images: int
     # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,
@@ -219,7 +219,7 @@ class Explained(NamedTuple):
 
 
 def use_exact_float32() -> AbstractContextManager[None]:
-    """Switch off TF32 and nondeterministic sums of cuDNN, its defaults.
+    """Disable TF32 and nondeterministic sums, which cuDNN uses by default.
 
     Both move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
     """
@@ -228,7 +228,7 @@ def use_exact_float32() -> AbstractContextManager[None]:
 
 
 def _eager() -> AbstractContextManager[None]:
-    """Run compiled networks eagerly: hooks and rules of estimators do not reach compiled code."""
+    """Run compiled networks eagerly, because hooks and rules of estimators have no effect in compiled code."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and the import takes seconds
         return nullcontext()
     return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
@@ -238,11 +238,11 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
     """Estimate how many images a GPU explains at once: a power of two, so that machines rarely differ.
 
     Args:
-        free: Free bytes; half of them are used, because training images may occupy the rest. Too large a batch is
-            halved later.
-        activations: Numbers that the network's layers produce for one image.
+        free: Free bytes; half of them are used, because training images may occupy the rest. A batch that is too large
+            is halved later.
+        activations: Number of outputs of the network's layers for one image.
         shape: Channels, height and width of an image.
-        estimators: Maps in memory, with their running moments.
+        estimators: Number of maps in memory, with their running moments.
     """
     features = math.prod(shape)
     each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes of the forward and backward pass
@@ -269,7 +269,7 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
 
 
 def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
-    """Name the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
+    """Return the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}
     made = {key: compute_own_map(e, subject) for key, e in own.items()}
@@ -286,7 +286,7 @@ def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
     """Compute the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
     The dtype is that of the images, because differences of logits need full precision. A map with one channel is
-    repeated for all channels. RunError where the network lacks a layer or operation that the estimator needs.
+    repeated for all channels. Raises RunError if the network lacks a layer or operation that the estimator needs.
     """
     assert estimator.maps is not None, "the shared pass makes the others"
     images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
@@ -297,7 +297,7 @@ def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
 
 
 def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
-    """Compute the maps of some rows, in halves if memory runs out."""
+    """Compute the maps of some rows; if memory runs out, compute each half separately."""
     try:
         return compute(rows)
     except (MemoryError, RuntimeError) as error:
@@ -316,10 +316,10 @@ def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shap
 
 
 def find_job_group(estimator: Estimator) -> str:
-    """Name the group of estimators that share a job: `controls`, or those that explain the same variant.
+    """Return the name of the group of estimators that share a job: `controls`, `answered`, or the explained variant.
 
-    A submission, or an estimator with passes of its own, has its own jobs, so that it fails alone; one call makes its
-    map and its blurred twin's.
+    A submission, or an estimator with passes of its own, has a job of its own, so that its failure affects no others;
+    one call computes its map and that of its blurred twin.
     """
     if estimator.own_passes:
         return estimator.parent if estimator.variant == "trained" else estimator.id

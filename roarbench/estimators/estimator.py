@@ -1,4 +1,4 @@
-"""An estimator, its papers, and the input of the function that makes its maps. Nothing here imports torch at once."""
+"""An estimator, its papers, and the input of the function that computes its maps. torch is imported at first use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Paper:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Return the entry's fields by name."""
+        """Return the fields of the entry by name."""
         return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
 
     @property
@@ -71,7 +71,7 @@ class Passes(NamedTuple):
 
 
 def _unhashed_field(default: Any) -> Any:
-    """Return a field outside of an estimator's identity."""
+    """Return a field that is not part of an estimator's identity."""
     return field(default=default, compare=False, repr=False)
 
 
@@ -79,8 +79,8 @@ def _unhashed_field(default: Any) -> Any:
 class Estimator:
     """An estimator, as a row of the table.
 
-    The fields up to `values` are its identity. A file of `families` declares the others; None means not declared, and
-    `tests/estimators/test_declarations.py` finds these.
+    The fields up to `values`, except `about`, are its identity. A file of `families` declares the others; None means
+    not declared, which `tests/estimators/test_declarations.py` reports.
     """
 
     id: str  # value of `--estimators`
@@ -120,7 +120,7 @@ class Estimator:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of the fields that determine its maps."""
+        """Return the hash of the fields that determine the maps."""
         # the id contains the hash of the submission's file, which determines the maps
         if self.submitted and not self.twin:
             return hash_value({"id": self.id, "version": self.version})
@@ -133,37 +133,37 @@ class Estimator:
 
     @property
     def parts(self) -> EstimatorId:
-        """Return its id in parts."""
+        """Return the parts of the id."""
         return EstimatorId.read(self.id)
 
     @property
     def parent(self) -> str:
-        """Return the id that a twin was made from, or its own."""
+        """Return the id from which a twin was made, or the estimator's own."""
         return str(self.parts.parent)
 
     @property
     def row(self) -> str:
-        """Return the id from which all its twins were made, or its own."""
+        """Return the id from which all twins were made, or the estimator's own."""
         return str(self.parts.row)
 
     @property
     def default(self) -> str:
-        """Return the id with the default of every parameter."""
+        """Return the id without parameters, which stands for their defaults."""
         return str(self.parts.default)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return how a submission was run, if not in the sandbox on the CPU: `trusted`, `cuda`."""
+        """Return the marks of a submission that was not run in the sandbox on the CPU: `trusted`, `cuda`."""
         return self.parts.marks
 
     @property
     def source(self) -> str:
-        """Return the file of the repository that declares it; empty for a submission."""
+        """Return the file of the repository that declares the estimator; empty for a submission."""
         return f"{self.module.replace('.', '/')}.py" if self.module else ""
 
     @property
     def variant(self) -> str:
-        """Return the explained variant: `trained`, or that of its twin."""
+        """Return the explained variant of the model or class: `trained`, or the kind of twin."""
         return self.twin if self.twin in VARIANTS else "trained"
 
     @property
@@ -173,37 +173,40 @@ class Estimator:
 
     @property
     def shared(self) -> bool:
-        """Return whether its maps come from the shared pass through the model."""
+        """Return whether the maps come from the shared pass through the model."""
         return not (self.control or self.own_passes)
 
     @property
     def own_passes(self) -> bool:
-        """Return whether it explains a model in passes of its own."""
+        """Return whether the estimator explains a model in passes of its own."""
         return self.submitted or (self.maps is not None and not self.control)
 
     @property
     def hangs_on_network(self) -> bool:
-        """Return whether its maps depend on the network, through the network itself or its prediction."""
+        """Return whether the maps depend on the network, through the network itself or its prediction."""
         return self.uses_prediction or not self.control
 
     @property
     def spatial(self) -> bool:
-        """Return whether it uses neighbouring features, also through a blurred map or baseline."""
+        """Return whether the estimator uses neighbouring features, including through a blurred map or baseline."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 
     @property
     def has_map(self) -> bool:
-        """Return whether it has importance maps; `random-redrawn`, drawn during training, has none."""
+        """Return whether the estimator has maps of its own; `random-redrawn` and twins that reuse maps have none."""
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
     @property
     def is_model_free(self) -> bool:
-        """Return whether it uses at most the predicted class and no ground truth: a bar for maps that explain."""
+        """Return whether it is a control that knows at most the predicted class; other rows must beat such controls.
+
+        Twins, `random-redrawn` and controls that know the ground truth are not included.
+        """
         return self.control and self.is_ranked and not self.uses_ground_truth
 
     @property
     def is_ranked(self) -> bool:
-        """Return whether it is a row of its own; twins and `random-redrawn` check another row."""
+        """Return whether the estimator is a row of its own; twins and `random-redrawn` are checks of another row."""
         return self.id in CONTROLS or (self.has_map and not self.twin)
 
     def value(self, name: str) -> Value:
@@ -215,26 +218,26 @@ class Estimator:
         return int(self.value(name))
 
     def passes(self, features: int = FEATURES) -> Passes:
-        """Return the passes per map outside of the shared pass; `features` matters for exact Shapley values."""
+        """Return the passes per map outside of the shared pass; `features` is used for exact Shapley values."""
         if callable(self.cost):
             return self.cost(self, features)
         return self.cost or Passes(0, 0)
 
 
 class ClassImages(NamedTuple):
-    """An image per class, made from training images without a network, float32 (classes, c, h, w), normalised."""
+    """An image per class, computed from training images without a network, float32 (classes, c, h, w), normalised."""
 
     means: Tensor  # mean image of each class minus the mean of all images
     # weights of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
     weights: Tensor
 
     def to(self, device: torch.device) -> ClassImages:
-        """Move both to a device."""
+        """Return both on a device."""
         return ClassImages(self.means.to(device), self.weights.to(device))
 
 
 class Batch(NamedTuple):
-    """Images, targets and everything else that estimators and controls may use, except the model."""
+    """Images, targets and all other data that estimators and controls may use, except the model."""
 
     images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
     targets: Tensor  # int64 (n,), the classes to explain
@@ -246,7 +249,7 @@ class Batch(NamedTuple):
     seed: int = 0  # seed of the explained network's training, for controls that know the network's features
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device; numbers stay on the CPU, where their chance is drawn."""
+        """Return the batch on a device; image numbers stay on the CPU, where random numbers are drawn."""
         truth = None if self.truth is None else self.truth.to(device)
         by_class = None if self.by_class is None else self.by_class.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, by_class, self.seed)
@@ -290,11 +293,11 @@ class MapInput(NamedTuple):
 
     @property
     def baseline(self) -> Tensor:
-        """Return each image's baseline, like the images, by the estimator's parameter `baseline`."""
+        """Return the baseline of each image, like the images, according to the estimator's parameter `baseline`."""
         return make_baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
 
     def logit(self, images: Tensor) -> Tensor:
-        """Return the target logit, (n, 1), of other images in place of the batch's."""
+        """Return the target logit, (n, 1), of images that replace those of the batch."""
         found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
         return found
 
@@ -314,18 +317,17 @@ def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
 
 
 def blur(importance: Tensor, width: float = BLUR) -> Tensor:
-    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information (Song et al., arXiv
-    2304.13836).
+    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information.
 
-    The standard deviation is `width` of the side, at most 0.2. The kernel is cut off at 4 standard deviations, and the
-    map is mirrored at its border.
+    The standard deviation is `width` times the side, with `width` at most 0.2. The kernel is cut off at 4 standard
+    deviations, and the map is mirrored at its border (Song et al., arXiv 2304.13836).
     """
     h, w = importance.shape[2:]
     return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
 
 
 def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
-    """Return the blur as a matrix (side, side): row i is the blurred unit impulse at i."""
+    """Return the blur as a matrix (side, side): row i is the blurred unit impulse at position i."""
     sigma = width * side
     radius = round(4 * sigma)
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Ids of estimators and the parameters in them, `ig(steps=100,baseline=blur)`: read and written here. No torch."""
+"""Parse and format the ids of estimators and their parameters, such as `ig(steps=100,baseline=blur)`. No torch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class EstimatorId:
     """The parts of an id, whether or not the estimator exists.
 
     `NAME(listed)~twin` is an estimator of the table, `NAME@digits(listed)~trusted~cuda~twin` a submission. Any other
-    text is a name without parts, so `str` always returns the text that was read.
+    string is a name without parts, so `str` always returns the string that was parsed.
     """
 
     name: str  # name in the table of estimators, or of a submission
@@ -46,37 +46,37 @@ class EstimatorId:
 
     @property
     def file(self) -> str:
-        """Return the submitted file, `NAME@digits`; for an estimator of the table, its name."""
+        """Return the id of the submitted file, `NAME@digits`; for an estimator of the table, its name."""
         return self.name if self.digits is None else f"{self.name}@{self.digits}"
 
     @property
     def entry(self) -> str:
-        """Return the id without run options and twins."""
+        """Return the id without marks and twins."""
         return self.file if self.listed is None else f"{self.file}({self.listed})"
 
     @property
     def submitted(self) -> bool:
-        """Return whether the id is a submission's."""
+        """Return whether the id belongs to a submission."""
         return self.digits is not None
 
     @cached_property
     def parent(self) -> "EstimatorId":
-        """Return the id that the last twin was made from, or itself."""
+        """Return the id from which the last twin was made, or the id itself."""
         return replace(self, twins=self.twins[:-1])
 
     @property
     def row(self) -> "EstimatorId":
-        """Return the id from which all twins were made, or itself."""
+        """Return the id from which all twins were made, or the id itself."""
         return replace(self, twins=())
 
     @property
     def default(self) -> "EstimatorId":
-        """Return the id with the default of every parameter."""
+        """Return the id without parameters, which stands for their defaults."""
         return replace(self, listed=None)
 
     @property
     def explains_next(self) -> bool:
-        """Return whether the twin explains the next of a suite's explained networks."""
+        """Return whether the id is a twin that explains the next of a suite's explained networks."""
         return OTHER_REFERENCE in self.twins
 
 
@@ -120,13 +120,13 @@ PARAMETERS = {  # in the order of names
     "samples": Parameter("noisy copies, masks or coalitions that are drawn", *_count(2, 100_000)),
     "steps": Parameter("points on the path to the image", *_count(1, 10_000)),
     "baseline": Parameter(
-        "what an image is without its features: black, the mean of the training images, or the image blurred",
+        "an image without features: black, the mean of the training images, or the image blurred",
         "black, mean or blur",
         lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
     ),
-    "patches": Parameter("squares along a side of the image that features are joined to", *_count(2, 64)),
+    "patches": Parameter("squares per side of the grid that divides the image", *_count(2, 64)),
     "layer": Parameter(
-        "block of convolutions whose output is looked at, counted from the image on",
+        "block of convolutions whose output is used, counted from the image on",
         *_word("last|block[1-9][0-9]?", "last, block1, block2 …"),
     ),
     "width": Parameter("standard deviation of the Gaussian, as a share of the image's side", *_number(0.2)),
@@ -138,8 +138,8 @@ def parse_id_parameters(
 ) -> dict[str, Value]:
     """Parse the parameters of an estimator's id; return those that are not default, in the order of the table.
 
-    `own` are the estimator's parameters with their defaults; `format_value` writes values. CallerError for unknown
-    parameters and unsuitable values.
+    `own` are the estimator's parameters with their defaults. Raises CallerError for unknown parameters and unsuitable
+    values.
     """
     values: dict[str, Value] = {}
     for part in written.split(","):
@@ -158,5 +158,5 @@ def parse_id_parameters(
 
 
 def format_value(value: Value) -> str:
-    """Format a value as ids do, each number in its shortest form."""
+    """Format a value as in ids, with each number in its shortest form."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
-"""torch, captum and related modules, imported at first use, because every start reads the list of estimators.
+"""torch, captum and related modules, imported at first use, because every start of the program loads the estimators.
 
-Only the files of `families` take torch from here.
+Only the files of `families`, and `estimator.py`, take torch from here.
 """
 
 from importlib import import_module

@@ -1,8 +1,9 @@
-"""Networks taken apart: the affine stem, the layer of class activation maps, every step as a module.
+"""Transformations of networks: splitting off the affine stem, running to a layer, and tracing to modules.
 
-Along a straight path its outputs lie on a straight line as well, and the gradients at them may be added up before they
-go back through it: one pass forward for each end of the path and one back, instead of one for every point. Batch norms
-are folded into the convolutions before them first.
+Images on a straight path have stem outputs on a straight path, because the stem is affine. So gradients at those
+outputs can be summed before they are passed back through the stem. The stem then needs one forward pass for each end of
+the path and one backward pass, instead of one of each for every point. Batch norms are first folded into the
+convolutions before them.
 """
 
 import copy
@@ -62,8 +63,8 @@ class SplitStem(nn.Module):
     """A network in eval mode, split into an affine stem and the rest.
 
     Attributes:
-        stem: Affine in the images.
-        rest: Computes logits from the stem's outputs.
+        stem: Module that is affine in the images.
+        rest: Module that computes logits from the stem's outputs.
     """
 
     def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
@@ -85,9 +86,9 @@ def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
 
 
 def split_stem(network: GraphModule) -> nn.Module:
-    """Split a traced network after its first convolution; unchanged where another operation uses the images.
+    """Split a traced network after its first convolution; return it unchanged if another operation uses the images.
 
-    `fold_batchnorm` folds its batch norms; the traced network is taken apart.
+    Batch norms should have been folded by `fold_batchnorm`. The traced network is modified.
     """
     images = next(node for node in network.graph.nodes if node.op == "placeholder")
     first, *others = images.users
@@ -104,11 +105,10 @@ def split_stem(network: GraphModule) -> nn.Module:
 
 
 def fold_batchnorm(model: nn.Module) -> GraphModule:
-    """Return a copy of a network in eval mode with batch norms folded into convolutions: equal up to rounding, and
-    faster.
+    """Return a copy of a network in eval mode with batch norms folded into convolutions, which is faster.
 
-    ReLUs stay separate modules, as does a batch norm that follows no convolution. `benchmarks/peers/test_maps.py`
-    compares the time of maps with and without.
+    The copy is equal up to rounding. ReLUs stay separate modules, as does a batch norm that follows no convolution.
+    `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
     traced = symbolic_trace(copy.deepcopy(model))
     _return_logits(traced.graph)
@@ -129,7 +129,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 
 
 def _return_logits(graph: Graph) -> None:
-    """Make a traced network return `logits` where its output is an object with this attribute."""
+    """Make a traced network return `logits` if its output is an object with this attribute."""
     output = graph.output_node()
     (made,) = output.args
     if isinstance(made, Node) and "logits" in made.kwargs:
@@ -147,18 +147,18 @@ def find_blocks(model: nn.Module) -> list[nn.Module]:
 
 
 def count_convolutions(module: nn.Module) -> int:
-    """Count the two-dimensional convolutions in a module, itself included."""
+    """Count the two-dimensional convolutions in a module, including the module itself."""
     return sum(isinstance(each, nn.Conv2d) for each in module.modules())
 
 
 def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
-    """Run images through a network and return a layer's output, (n, k, a, b), and the logits, on one graph.
+    """Run images through a network and return a layer's output, (n, k, a, b), and the logits, in one autograd graph.
 
     Args:
         model: In eval mode.
         images: Float (n, c, h, w).
-        layer: `block1`, `block2`, …, or `last`: the last block; if that has a single position or is a gate, as in
-            squeeze and excitation, the last module for which neither is true.
+        layer: `block1`, `block2`, …, or `last`, the last block. If the output of the last block has a single position
+            or is a gate, as in squeeze and excitation, `last` is the last module for which neither is true.
 
     Raises:
         RunError: There is no such layer.
@@ -187,23 +187,27 @@ def _has_places(output: Any) -> bool:
 
 
 def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
-    """Select the requested layer's output among the suitable ones."""
+    """Return the requested layer's output, chosen from the suitable outputs."""
     blocks = find_blocks(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
     found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
     if found:
         return found[-1]
     if layer != "last":
-        has = f"blocks 1 to {len(blocks)}" if blocks else "no block of two convolutions"
-        lacks = "has a single place or is a gate" if number <= len(blocks) else f"is not there: the network has {has}"
+        has = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
+        lacks = (
+            "has a single position or is a gate" if number <= len(blocks) else f"does not exist: the network has {has}"
+        )
         raise RunError(f"layer {layer} {lacks}; write layer=last")
     if outputs and count_convolutions(model) > 1:
         return outputs[-1][1]
-    raise RunError("the network has no layer to look at: two convolutions, an output with more than one place, no gate")
+    raise RunError(
+        "no layer is suitable: expected two convolutions, and a layer with several positions that is no gate"
+    )
 
 
 def _find_used(logits: Tensor) -> set[GradNode]:
-    """Find the graph steps whose output reaches the logits other than as a gate."""
+    """Find the operations of the graph whose output reaches the logits other than as a gate."""
     found: set[GradNode] = set()
     front = [logits.grad_fn]
     while front:
@@ -221,7 +225,7 @@ def _parents(node: GradNode) -> list[GradNode]:
 
 
 def _is_gate(node: GradNode) -> bool:
-    """Return whether a step squashes its input, apart from views and arithmetic with constants."""
+    """Return whether an operation squashes its input; views and arithmetic with constants are ignored."""
     while node.name() in _VIEWS | _ARITHMETIC and len(_parents(node)) == 1:
         (node,) = _parents(node)
     return node.name() in _GATES
@@ -236,30 +240,30 @@ class Sum(nn.Module):
 
 
 class Linear(nn.Module):
-    """A call that is linear in its tensor, or selects values of it like max-pooling."""
+    """A call that is linear in its tensor, or selects values of the tensor as max-pooling does."""
 
     def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.call = call
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the call does."""
+        """Return the result of the call."""
         return self.call(x)
 
 
 class Clip(Linear):
-    """A ReLU with an upper limit, as the factor of each value; all relevance passes through."""
+    """A ReLU with an upper limit, computed as a factor of each value, so that all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the call does."""
+        """Return the result of the call."""
         return x * (self.call(x.detach().clone()) / x.detach()).nan_to_num(0.0)
 
 
 def trace_to_modules(model: nn.Module) -> GraphModule:
-    """Copy a network into modules that are used once each: the same function up to rounding.
+    """Copy a network into modules that are used once each; the copy is the same function up to rounding.
 
     Batch norms are folded into convolutions, sums of branches become `Sum`, and operations without effect in eval mode
-    are dropped. RunError where an operation has no relevance rule.
+    are removed. Raises RunError if an operation has no relevance rule.
     """
     traced = _trace(model)
     modules, seen = dict(traced.named_modules()), set[object]()
@@ -291,17 +295,17 @@ def _trace(model: nn.Module) -> GraphModule:
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
-        raise RunError(f"lrp cannot follow the steps of {type(model).__name__}; leave it out") from error
+        raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave it out") from error
 
 
 def _step(node: Node, module: nn.Module | None) -> nn.Module:
-    """Return a module that performs a node's operation."""
+    """Return a module that performs the operation of a node."""
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
         return nn.ReLU()  # one module per use, never in place
     if isinstance(module, (*_POOLS, *_PADS)):
         return copy.deepcopy(module)
     if isinstance(module, _LINEAR):
-        raise RunError(f"lrp takes a module once and {node.target} is used twice; leave it out")
+        raise RunError(f"lrp supports modules that are used once, but {node.target} is used twice; leave it out")
     tensors = len(node.all_input_nodes)
     if module is None and node.target in _ADDS and tensors == 2:
         return Sum()
@@ -319,11 +323,11 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
 
 
 def _no_rule(step: str) -> RunError:
-    return RunError(f"lrp has no rule for {step}, which the network has; leave it out")
+    return RunError(f"lrp has no rule for {step}, an operation of the network; leave it out")
 
 
 def _call_of(node: Node) -> Callable[[Tensor], Tensor]:
-    """Return a node's operation as a function of its tensor."""
+    """Return the operation of a node as a function of its tensor."""
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
     others = node.args[1:]
     named = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}

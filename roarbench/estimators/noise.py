@@ -1,4 +1,4 @@
-"""Noise and other draws that belong to an image, independent of batch size, order and worker (`randomness`)."""
+"""Noise and other random numbers of an image, independent of batch size, order and worker (`randomness`)."""
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -15,18 +15,18 @@ _DRAWERS = 4  # threads that draw for a GPU, since one core is too slow; on a CP
 
 
 def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
-    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), channels last.
+    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels-last memory format.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with the maximum and minimum of the normalised image (docs/protocol.md,
-    section 3). Another noise level scales the same draws.
+    section 3). Another noise level scales the same random numbers.
     """
     return compute_noise_scale(images, noise).mul(draw_normal_noise(images, ids, j, seed)).add_(images)
 
 
 def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Draw the standard normal noise of the j-th noisy copy of each image; it depends on the image's number alone.
+    """Draw the standard normal noise of the j-th noisy copy of each image; it depends only on the image's number.
 
-    Shape, dtype and device are those of the images, (n, c, h, w), in channels-last order.
+    Shape, dtype and device are those of the images, (n, c, h, w), in channels-last memory format.
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
@@ -46,7 +46,7 @@ def compute_noise_scale(images: Tensor, noise: float) -> Tensor:
 
 
 def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
-    """Draw the random control: uniform importance in [0, 1), float32 of the images' shape, fixed per image."""
+    """Draw the map of the random control: uniform in [0, 1), float32 of the images' shape, fixed per image."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         make_rng(seed, RngStream.RANDOM, image).random(dtype=np.float32, out=row)
@@ -54,17 +54,17 @@ def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
 
 
 def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Draw the position on the path to the j-th noisy copy, uniform in [0, 1), (n, 1, 1, 1)."""
+    """Draw the positions on the paths to the j-th noisy copies, uniform in [0, 1), (n, 1, 1, 1)."""
     drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
 def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
-    """Draw the j-th RISE mask, shared by all images: the cells and their shift.
+    """Draw the j-th RISE mask, shared by all images: its cells and its shift.
 
     Returns:
-        float32 (side, side), each cell 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a
-        cell.
+        The cells, float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1),
+            as fractions of a cell.
     """
     generator = make_rng(seed, RngStream.MASK, 0, j)
     cells = (generator.random((side, side)) < 0.5).astype(np.float32)
@@ -75,8 +75,8 @@ def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], 
 def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     """Draw coalitions of features from the Shapley kernel, shared by all images (Lundberg & Lee 2017).
 
-    Sizes s have probabilities proportional to 1 / (s (d - s)), members are uniform, and every second coalition is the
-    complement of the one before.
+    A coalition has size s with probability proportional to 1 / (s (d - s)), its members are drawn uniformly, and every
+    second coalition is the complement of the previous one.
 
     Returns:
         bool (count, features), True for members; no coalition is empty or complete.
@@ -106,6 +106,6 @@ def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
 
 
 def draw_other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
-    """Draw for each image a class of int64 (n,), in [0, classes), other than its target, with equal probability."""
+    """Draw for each image a class other than its target, with equal probability, int64 (n,), in [0, classes)."""
     steps = [make_rng(seed, RngStream.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes

@@ -1,7 +1,7 @@
-"""Random numbers of single images: ties, pairs of images and their seeds. Imports no torch.
+"""Random numbers that belong to single images, and pairs of images. Nothing here imports torch.
 
-Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, purpose), the upper half of
-the 256-bit counter is (image, j), and the lower half counts within one draw, so no two draws share a bit.
+Philox (Salmon et al. 2011) computes random bits from a key and a counter. The key is (seed, purpose), the upper half of
+the 256-bit counter is (image, j), and the lower half counts within one draw, so no two draws share random bits.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class RngStream(IntEnum):
-    """The purpose of a draw."""
+    """The purpose of random numbers."""
 
     NOISE = 0
     RANDOM = 1
@@ -30,10 +30,10 @@ def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random
 
 
 def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
-    """Pair each of n images with another, int64 (n,): each image is used exactly once.
+    """Pair each of n images with another, int64 (n,); each image is used exactly once.
 
-    The images form a circle in random order, and each is paired with the one before it. `first`, the first image's
-    number in the data set, separates training and test images.
+    The images form a circle in random order, and each is paired with the previous one. `first`, the number of the first
+    image in the data set, gives training and test images different pairs.
     """
     order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
     others = np.empty(n, np.int64)

@@ -1,1 +1,1 @@
-"""Check a submitted estimator, one Python file, and run it where it can touch nothing."""
+"""Check submissions, which are estimators in one Python file each, and run them in a sandbox."""

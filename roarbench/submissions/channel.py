@@ -1,9 +1,9 @@
-"""Exchange data with a sandbox in sealed memory: requests with images, model and source, answers with maps.
+"""Exchange data with a sandbox in sealed memory: requests with images, model and source, and answers with maps.
 
-A request is the length of a JSON header (8 bytes, little endian), the header with every array's type, shape and offset,
-and the arrays' bytes. It is sealed before it is read. An answer has a fixed size: a JSON header in its first 64 KiB,
-then float32 maps. It is sealed against growth and further seals, and read once when no writer is left; its content is
-neither executed nor trusted.
+A request consists of the length of a JSON header (8 bytes, little endian), the header with type, shape and offset of
+every array, and the bytes of the arrays. It is sealed before it is read. An answer has a fixed size: a JSON header in
+its first 64 KiB, then float32 maps. It is sealed against changes of its size and further seals, and read once, after
+its writers have ended; its content is neither executed nor trusted.
 """
 
 import fcntl
@@ -25,8 +25,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Write a request, plain JSON and arrays, to a new sealed memory file; return its descriptor, which the caller
-    closes.
+    """Write a request (plain JSON and arrays) to a new sealed memory file, and return its file descriptor.
+
+    The caller must close the descriptor.
     """
     places, offset = {}, 0
     for name, array in arrays.items():
@@ -59,7 +60,7 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def create_answer(numbers: int) -> int:
-    """Create an empty answer for at most this many float32 numbers; its size is fixed and it accepts no seal."""
+    """Create an empty answer with space for this many float32 numbers; its size is fixed, and no seal can be added."""
     descriptor = _nameless("answer")
     os.ftruncate(descriptor, HEADER + 4 * numbers)
     _seal(descriptor, "GROW", "SHRINK", "SEAL")
@@ -67,7 +68,7 @@ def create_answer(numbers: int) -> int:
 
 
 def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> None:
-    """Write numbers into an answer, `offset` numbers from the start of its map."""
+    """Write numbers into an answer, starting `offset` numbers after the start of its maps."""
     data, place = memoryview(importance.tobytes()), HEADER + 4 * offset
     while data:
         written = os.pwrite(descriptor, data, place)
@@ -75,13 +76,13 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
 
 
 def finish_answer(descriptor: int, header: Mapping[str, Any]) -> None:
-    """Write the header, which finishes an answer."""
+    """Write the header of an answer, which marks it as finished."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)
 
 
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
-    """Read the header and all numbers, float32 (numbers,), of an answer whose writers are dead, as copies.
+    """Return copies of the header and all numbers, float32 (numbers,), of an answer whose writers have ended.
 
     The header is empty if none was written, and None if it is not a JSON object.
     """
@@ -99,7 +100,7 @@ def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.floa
 
 
 def _nameless(name: str) -> int:
-    """Create a file in memory; outside of Linux, where there is no sandbox, an unnamed file on disk."""
+    """Create a file in memory; on systems other than Linux, which have no sandbox, create an unnamed file on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:

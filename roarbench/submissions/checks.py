@@ -45,7 +45,7 @@ _SHADES = " ░▒▓█"
 
 
 class SuiteCost(NamedTuple):
-    """Cost of a suite's maps."""
+    """Cost of a submission's maps for a suite."""
 
     maps: int  # maps per run, over all references, including untrained twins of suites with such twins
     seconds: float  # core-seconds of all maps
@@ -53,13 +53,13 @@ class SuiteCost(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Seconds of a submission per map in the sandbox, measured on a small network."""
+    """Time of a submission per map in the sandbox, measured on a small network."""
 
     image: float  # core-seconds per map
     start: float  # core-seconds of a sandbox before its first image
 
     def of(self, suite: SuiteSpec) -> float:
-        """Return core-seconds per map of a suite, with a share of the sandbox's start."""
+        """Return the core-seconds per map for a suite, including a share of the sandbox's start."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
         begun = count_images_per_sandbox(shape) * suite.references  # images per sandbox, over all references
@@ -68,7 +68,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True)
 class Accepted:
-    """Facts about an accepted submission."""
+    """The results of validating an accepted submission."""
 
     submission: Submission
     importance: Tensor  # map of one image, float (h, w), summed over channels
@@ -81,7 +81,7 @@ class Accepted:
     def text(self, drawn: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
-        how = "one at a time, since it draws from the generator" if self.drew else "up to 64 at once"
+        how = "one at a time, because it draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += draw_text_picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
@@ -94,36 +94,36 @@ class Accepted:
 _WARNINGS = {
     Warned.NETWORK: "it ignores the network: with other weights it gives the same map (Adebayo et al. 2018)",
     Warned.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
-    Warned.CONSTANT: "a map is the same everywhere: its ranking is chance",
+    Warned.CONSTANT: "a map is constant, so its ranking is random",
 }
 
 
 def _said(entry: Submission) -> str:
-    """Describe its parameters, and how to change them."""
+    """Describe the parameters of a submission, and how to change them."""
     said = ",".join(f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
-    return f"({said}); other values, another row: --submission 'FILE({said})'"
+    return f"({said}); other values make a separate row: --submission 'FILE({said})'"
 
 
 def validate_submission(
     submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
-    """Check a submission from `read_submission` in fresh sandboxes, or raise Refusal with the first reason.
+    """Check a submission in fresh sandboxes; raises Refusal with the first reason against it.
 
-    Costs are for the suite. `begin` receives each of the `STAGES` when it begins.
+    Costs are estimated for the suite. `begin` is called with the name of each of the `STAGES` stages when it begins.
     """
-    begin("does the sandbox hold?")
+    begin("checking the sandbox")
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
         counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
-        begin("maps of a few images")
+        begin("computing the maps of a few images")
         first = _explain(submission, case)
-        begin("again: another order, another model")
+        begin("computing them again, in another order and of another model")
         reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
         again = _explain(submission, reversed_, case, *_others(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
-    begin("the maps are compared")
+    begin("comparing the maps")
     # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     refuse_unrepeatable_maps(once, fresh, twice, turned)
@@ -145,7 +145,7 @@ def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
 
 @cache
 def _case() -> Part:
-    """Draw images with a shape on a soft background, and a network with random weights."""
+    """Make images with a disc on a smooth background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
     model = _model(0)
     coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
@@ -159,7 +159,7 @@ def _case() -> Part:
 
 
 def _model(seed: int) -> nn.Module:
-    """Build random weights with batch-norm gammas of 1; gammas that start at 0 would skip the residual blocks."""
+    """Build a network with random weights and batch-norm gammas of 1; gammas of 0 would skip residual blocks."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -168,7 +168,7 @@ def _model(seed: int) -> nn.Module:
 
 
 def _others(case: Part) -> tuple[Part, Part, Part]:
-    """Return the images with the next class as target, with another model, and in a larger number."""
+    """Return three variants of a part: with the next class as target, with another model, and with more images."""
     copies = _MANY // _IMAGES
     many = Part(
         case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
@@ -182,20 +182,20 @@ def _bytes(importance: Tensor) -> bytes:
 
 
 def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
-    """Refuse maps that fresh sandboxes do not repeat, or that depend on their neighbours or on earlier calls.
+    """Raise Refusal for maps that differ in a fresh sandbox, or depend on other images or on earlier calls.
 
     Args:
         once: Maps of the images, from the first call in a sandbox.
-        fresh: The same from another sandbox.
-        twice: The same, after the turned ones.
-        turned: The same in reverse order and in batches of another size, from the first call in a sandbox.
+        fresh: The same maps from another sandbox.
+        twice: The same maps, computed after `turned`.
+        turned: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
     if _bytes(once) != _bytes(fresh):
-        words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
+        words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         raise Refusal(make_fault(SubmissionFault.NOT_REPEATABLE, words))
     if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
         words = (
-            "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
+            "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )
         raise Refusal(make_fault(SubmissionFault.BATCH_DEPENDENT, words))
 
@@ -219,7 +219,7 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 
 
 def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
-    """Count the maps that a submission makes for its row of a suite and the row's twins, which may share them."""
+    """Count the maps that a submission computes for its row of a suite and the row's twins, which may share maps."""
     joined = add_estimators(suite, [row])
     ranked = [each for each in list_shared_inputs(joined, expand_points(joined)).rankings if each.estimator.submitted]
     made = {(find_job_group(each.estimator), each.reference, each.split) for each in ranked}
@@ -227,7 +227,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
 
 
 def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
-    """Scale measurements on a small network to a suite's network, by operations and outputs."""
+    """Estimate the cost for a suite's network from measurements on a small network, by operations and layer outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
     large = count_image_cost(network)
@@ -243,7 +243,7 @@ def find_suite_network(suite: SuiteSpec) -> Network:
 
 
 def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
-    """Draw a map, float (h, w), as text, two rows per line; darker is more important."""
+    """Draw a map, float (h, w), as text, with two rows of the map per line; darker is more important."""
     h, w = importance.shape
     lines = max(1, columns * h // w // 2)  # a character is twice as high as wide
     small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]

@@ -1,7 +1,7 @@
-"""Entry points of a submission: a function by the contract, or captum's or Quantus' convention. Runs inside.
+"""Entry points of a submission, in one of three conventions: this package's, captum's or Quantus'. Runs in the sandbox.
 
-Objects by the last two conventions take no generator. They use the global generators of torch, NumPy and Python, seeded
-by the image's generator before each call.
+Entry points in the last two conventions take no generator. They use the global generators of torch, NumPy and Python,
+which are seeded from the image's generator before each call.
 """
 
 import inspect
@@ -20,24 +20,24 @@ _WANTED = f"def estimate({', '.join(CONTRACT)})"
 
 
 class NoEstimate(Exception):
-    """A module that defines no entry point, or several."""
+    """Raised for a module that defines no entry point, or several."""
 
 
 def estimate_of(module: ModuleType) -> Estimate:
-    """Return a submission's entry point as a function by the contract.
+    """Return a submission's entry point as a function with the arguments of `CONTRACT`.
 
-    It defines one of `estimate`, by the contract; `estimator`, captum's convention, called with the model and returning
-    an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called as `explain_func(model=…,
-    inputs=…, targets=…)` with NumPy arrays and returning one.
+    The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called
+    with the model and returning an object with `attribute(inputs, target=…)`; or `explain_func` in Quantus' convention,
+    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning one.
 
     Raises:
-        NoEstimate: There is none, there are two, or `estimate` takes other arguments.
+        NoEstimate: There is no entry point, there are several, or `estimate` takes other arguments.
     """
     found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not found:
         raise NoEstimate(f"no function 'estimate'; write {_WANTED}")
     if len(found) > 1:
-        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are there, one is run; name the other otherwise")
+        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are defined, but only one is run; rename the other")
     return _CONVENTIONS[found[0]](getattr(module, found[0]))
 
 
@@ -52,7 +52,7 @@ def _adapt_contract(estimate: Estimate) -> Estimate:
 
 
 def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
-    """Adapt a callable that takes the model and returns an object with `attribute(inputs, target=…)`."""
+    """Adapt a callable that takes a model and returns an object with `attribute(inputs, target=…)`."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs = images.detach().clone().requires_grad_()
@@ -62,7 +62,7 @@ def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
 
 
 def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
-    """Adapt a callable that takes model, inputs and targets by name, as NumPy arrays, and returns one."""
+    """Adapt a callable that takes `model`, `inputs` and `targets` (NumPy arrays) by name and returns an array."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
@@ -80,9 +80,10 @@ _CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
 
 
 def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
-    """Call with the global generators seeded by an image's generator.
+    """Call a function after seeding the global generators from an image's generator.
 
-    The generator is drawn from only if the call draws; from then on images are explained one at a time.
+    If the call used a global generator, a number is drawn from the image's generator too. Its changed state shows that
+    images must be explained one at a time from then on.
     """
     twin = torch.Generator()
     twin.set_state(generator.get_state())

@@ -1,4 +1,4 @@
-"""The faults of a submission and of the harness, two closed lists. Nothing here imports torch."""
+"""All faults of a submission and of the harness, in two lists. Nothing here imports torch."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class SubmissionFault(StrEnum):
 
 
 class HarnessFault(StrEnum):
-    """Faults of roarbench or of this machine, never held against a submission."""
+    """Faults of roarbench or of this machine, for which a submission is never blamed."""
 
     NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not run here
     LEAK = "leak"  # the sandbox starts and does not isolate
@@ -55,6 +55,6 @@ class Fault(NamedTuple):
 
 
 def make_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
-    """Make a fault whose texts are safe for terminal and page."""
+    """Make a fault whose strings are safe to show on a terminal and on a web page."""
     lines = [make_printable(line) for line in trace[:_TRACE].splitlines()]
     return Fault(kind, fit_on_one_line(words, LINE), "\n".join(lines))

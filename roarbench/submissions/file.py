@@ -1,7 +1,7 @@
-"""A submission: one Python file and its parameters, read without running any of it. Nothing here imports torch.
+"""A submission: one Python file and its parameters, read without running the file. Nothing here imports torch.
 
-A value is put into the source where the file has the default, so that the sandbox runs the file as its author could
-have written it: whatever is made of the class while the file is imported has the value, too.
+The value of a parameter replaces its default in the source, so that the sandbox runs the file as its author could have
+written it. Objects that are made from the class while the file is imported have the value too.
 """
 
 import ast
@@ -47,8 +47,8 @@ class Attribute(NamedTuple):
 def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     """Return the parameters of a submission, in the order of the file.
 
-    They are attributes of the estimator's class whose value is a number, a text, True or False; empty where the
-    estimator does not come from a class of the file.
+    Parameters are attributes of the estimator's class whose value is a number, a string, True or False. The result is
+    empty if the estimator does not come from a class of the file.
     """
     owner = _estimator_class(tree)
     lines = [0]
@@ -64,10 +64,10 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
 
 
 def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
-    """Parse `samples=50,noise=0.1`; return the values that are not default, in the order of the file.
+    """Parse `samples=50,noise=0.1`, and return the values that are not default, in the order of the file.
 
     Raises:
-        CallerError: It lacks these parameters or does not accept these values.
+        CallerError: The submission lacks these parameters or does not accept these values.
     """
     defaults = {name: attribute.default for name, attribute in attributes.items()}
     table = {name: _parameter(default) for name, default in defaults.items()}
@@ -75,7 +75,7 @@ def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: st
 
 
 def replace_defaults(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
-    """Replace the defaults in a file by values."""
+    """Return the source with these values in place of the defaults of the parameters."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
         place = attributes[name]
@@ -84,7 +84,7 @@ def replace_defaults(text: str, attributes: Mapping[str, Attribute], values: Map
 
 
 def _estimator_class(tree: ast.Module) -> ast.ClassDef | None:
-    """Return the file's class that its estimator is, or is made of."""
+    """Return the class in the file that is the estimator, or that the estimator is made from."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     made = {name: node for name, node in _find_assigned(tree.body) if name in NAMES}
     for name in NAMES:
@@ -116,7 +116,7 @@ def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _simple(node: ast.expr) -> Value | None:
-    """Return the literal number, text or truth value; None for anything else."""
+    """Return the value of a literal number, string or truth value; None for other expressions."""
     signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
     if not isinstance(node.operand if isinstance(node, ast.UnaryOp) and signed else node, ast.Constant):
         return None
@@ -128,7 +128,7 @@ def _simple(node: ast.expr) -> Value | None:
 
 
 def _parameter(default: Value) -> Parameter:
-    """Return the parameter type of a default."""
+    """Return the parameter type for a default value."""
     about = f"the file has {default!r}"
     match default:
         case bool():
@@ -166,10 +166,10 @@ class Warned(StrEnum):
 
 
 class Refusal(CallerError):
-    """A rejected submission with its fault.
+    """Raised for a rejected submission.
 
     Attributes:
-        fault: The fault, with a traceback if any.
+        fault: The fault, with a traceback if there is one.
     """
 
     def __init__(self, found: Fault) -> None:
@@ -179,7 +179,7 @@ class Refusal(CallerError):
 
 @dataclass(frozen=True)
 class Submission:
-    """A file that can be run."""
+    """A submission: the file with its metadata, and the values of its parameters."""
 
     name: str  # NAME of the file
     source: bytes  # the file's bytes; the submission's id has their hash
@@ -197,23 +197,23 @@ class Submission:
 
     @property
     def file_id(self) -> str:
-        """Return the file's id: its name and the first digits of its hash."""
+        """Return the id of the file: its name and the first digits of its hash."""
         return f"{self.name}@{self.sha256[:8]}"
 
     @property
     def id(self) -> str:
-        """Return the submission's id: the file's, with parameters that differ from the file."""
+        """Return the id of the submission: that of the file, with the parameters that differ from the file."""
         said = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
         return f"{self.file_id}({said})" if said else self.file_id
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Return its parameters, class attributes of its estimator, with their values in the file."""
+        """Return the parameters (class attributes of the estimator) with their values in the file."""
         return {name: attribute.default for name, attribute in self._attributes().items()}
 
     @property
     def code(self) -> bytes:
-        """Return the code to run: the file with its parameters."""
+        """Return the code to run: the file with the values of the parameters."""
         return (
             replace_defaults(_text_of(self.source), self._attributes(), dict(self.values))
             if self.values
@@ -221,10 +221,10 @@ class Submission:
         )
 
     def tuned(self, listed: str) -> "Submission":
-        """Return the submission with other parameters, `samples=50,noise=0.1` as in its id.
+        """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
 
         Raises:
-            CallerError: It lacks these parameters or does not accept these values.
+            CallerError: The submission lacks these parameters or does not accept these values.
         """
         values = parse_parameters(self.name, self._attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
@@ -235,11 +235,11 @@ class Submission:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a file, `FILE` or `FILE(samples=50)`, and check it without running it.
+    """Read a submission, `FILE` or `FILE(samples=50)`, and check it without running it.
 
     Raises:
-        Refusal: It cannot be a submission; the first reason in the order file, size, encoding, syntax, names.
-        CallerError: It lacks these parameters or does not accept these values.
+        Refusal: The file cannot be a submission. The checks are, in this order: file, size, encoding, syntax, names.
+        CallerError: The submission lacks these parameters or does not accept these values.
     """
     found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
     if not found or path.exists():  # a file's own name may end like that
@@ -252,14 +252,14 @@ def read_submission(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """Check a source and return its submission, or raise Refusal."""
+    """Check the source of a submission and return the submission; raises Refusal."""
     _check_size(len(source))
     texts = _texts(_literals(_tree_of(_text_of(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
 def write_template(name: str) -> Path:
-    """Write the template into the current folder, as a submission of that name.
+    """Write the template to the current folder, as a submission with this name.
 
     Raises:
         Refusal: The name is not valid for a submission.
@@ -274,7 +274,9 @@ def write_template(name: str) -> Path:
     except FileExistsError:
         raise CallerError(f"{path} already exists; choose another name or delete it") from None
     except OSError as error:
-        raise CallerError(f"cannot write {path}: {error.strerror or error}; go to a folder of your own") from None
+        raise CallerError(
+            f"cannot write {path}: {error.strerror or error}; change to a folder that you can write to"
+        ) from None
     return path
 
 
@@ -282,7 +284,7 @@ def _read(path: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
-            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name one Python file")
+            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; specify one Python file")
         _check_size(about.st_size)
         return path.read_bytes()
     except OSError as error:
@@ -292,7 +294,7 @@ def _read(path: Path) -> bytes:
 def _check_size(count: int) -> None:
     if count > LARGEST:
         seen = f"{count / 1024:,.0f} KiB"
-        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are 256; leave out stored data")
+        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are at most 256; remove stored data")
 
 
 def _text_of(source: bytes) -> str:
@@ -304,7 +306,7 @@ def _text_of(source: bytes) -> str:
 
 
 def parse_source(text: str) -> ast.Module:
-    """Parse a text, one thread at a time; raises as `ast.parse` does."""
+    """Parse source code, in one thread at a time; raises the errors of `ast.parse`."""
     with _PARSING:
         return ast.parse(text)
 
@@ -316,9 +318,9 @@ def _tree_of(text: str) -> ast.Module:
             return parse_source(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
-        raise _refuse(SubmissionFault.SYNTAX, f"{where} is not Python: {error.msg}") from None
+        raise _refuse(SubmissionFault.SYNTAX, f"{where} is not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        words = f"Python cannot read the file ({type(error).__name__}); write it flatter, without null bytes"
+        words = f"Python cannot parse the file ({type(error).__name__}); reduce its nesting and remove null bytes"
         raise _refuse(SubmissionFault.SYNTAX, words) from None
 
 
@@ -343,7 +345,7 @@ def _literal(value: ast.expr | None) -> object:
 def _texts(names: dict[str, object]) -> dict[str, str]:
     name = names.get("NAME")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or no plain string"
+        seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
         raise _refuse(
             SubmissionFault.NAMES, f'{seen}, expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
         )
@@ -355,7 +357,7 @@ def _texts(names: dict[str, object]) -> dict[str, str]:
 def _text(names: dict[str, object], key: str, most: int) -> str:
     value = names.get(key, "")
     if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
-        seen = f"{len(value)} characters" if isinstance(value, str) else "no plain string"
+        seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"
         raise _refuse(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
     return fit_on_one_line(value)
 

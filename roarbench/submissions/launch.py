@@ -1,8 +1,8 @@
 """The command that starts a sandbox, for an ordinary user and for root. Nothing here imports torch.
 
-An ordinary user gets a new user namespace. Root gets none: in a container root may not make one, and root of a user
-namespace is still root. Bubblewrap makes the binds as root, which also reaches a Python under a home that only root can
-read, and `setpriv` switches to a user of its own, without capabilities, before Python starts.
+An ordinary user gets a new user namespace. Root does not: in a container, root may not be allowed to create one, and
+root of a user namespace is still root. For root, bubblewrap makes the binds as root, so Python may be in a home folder
+that only root can read; then `setpriv` switches to a separate user without capabilities before Python starts.
 """
 
 import os
@@ -35,7 +35,7 @@ _FIRST_UID = 0x60000000
 
 
 def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
-    """Return the command that runs a script of this folder inside; `policy` describes the seccomp filter."""
+    """Return the command that runs a script of this folder in a sandbox; `policy` is the filter's descriptor."""
     root = os.geteuid() == 0
     inside = [*_drop(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
     namespaces = _ROOT if root else _USER
@@ -48,18 +48,18 @@ _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--
 
 
 def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
-    """Return the command that runs a script without a sandbox."""
+    """Return the command that runs a script of this folder without a sandbox."""
     return [*build_python_command(_PACKAGE.parent, script), *arguments]
 
 
 def build_python_command(root: Path, script: str) -> list[str]:
-    """Return a call of Python without the environment's and the user's settings; `script` sees only these paths."""
+    """Return a call of Python without environment and user settings; `script` can import from these paths only."""
     paths = os.pathsep.join([str(root), *list_package_folders()])
     return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
 def list_package_folders() -> list[str]:
-    """Return the folders of installed packages: of the virtual environment, its base, and the user."""
+    """Return the folders of installed packages: those of the virtual environment, its base, and the user."""
     own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     found = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
@@ -77,7 +77,7 @@ def _drop() -> list[str]:
 
 
 def _files(root: bool, gpu: bool) -> list[str]:
-    """Build the file tree inside: read-only, except for a small private /tmp."""
+    """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
     libraries = _standard_library()
     same = [_executable(), *libraries, *_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
@@ -103,7 +103,7 @@ def _gpus() -> list[str]:
 
 
 def _parents(places: list[str]) -> list[str]:
-    """Return the parent folders to create, outer ones first."""
+    """Return the parent folders that must be created, outer ones first."""
     found = {str(parent) for place in places for parent in Path(place).parents}
     return sorted(found - {"/", "/tmp", "/proc"})
 
@@ -114,6 +114,6 @@ def _standard_library() -> list[str]:
 
 
 def _libpython() -> list[str]:
-    """Return Python's shared library, if any."""
+    """Return the shared library of Python, if there is one."""
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     return [f"{folder}/{name}"] if folder and name and ".so" in name else []

@@ -26,6 +26,6 @@ _PASSES, _SPEED = 300, 5e9  # CPU time per image of a large network: this many p
 
 
 def compute_limits(images: int, flops: int) -> Limits:
-    """Return the limits of a sandbox for this many maps; `flops` are those of one forward pass."""
+    """Return the limits of a sandbox that computes this many maps; `flops` are those of one forward pass."""
     cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
     return Limits(cpu=cpu, wall=10 * cpu)

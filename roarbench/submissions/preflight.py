@@ -1,4 +1,4 @@
-"""Check whether sandboxes isolate on this machine, with canaries. Nothing here imports torch."""
+"""Check with canaries whether sandboxes isolate on this machine. Nothing here imports torch."""
 
 import json
 import os
@@ -25,13 +25,15 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 @cache
 def check_sandbox() -> None:
-    """Run a probe in a sandbox that looks for a file, sockets, a process and a variable of this machine.
+    """Run a probe in a sandbox; it tries to reach a file, sockets, a process and a variable of this machine.
 
     Raises:
-        SandboxError: It does not start, or something was found; the message has advice.
+        SandboxError: The sandbox does not start, or the probe reached something; the message gives advice.
     """
     if os.name != "posix" or sys.platform != "linux":
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without it")
+        raise SandboxError(
+            f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without a sandbox"
+        )
     programs = ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
@@ -45,11 +47,11 @@ def check_sandbox() -> None:
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _found(_run_probe())
     if reached:
-        raise SandboxError(f"{HarnessFault.LEAK}: inside the sandbox there is {', '.join(reached)}; {_INSTALL}")
+        raise SandboxError(f"{HarnessFault.LEAK}: code in the sandbox can reach {', '.join(reached)}; {_INSTALL}")
 
 
 def _run_probe() -> SandboxExit:
-    """Place canaries, and let a probe look for them inside."""
+    """Create canaries, and run a probe in a sandbox that looks for them."""
     from roarbench.submissions.seccomp_filter import open_filter  # the import needs libseccomp, which may be missing
 
     value = secrets.token_hex(16)
@@ -76,11 +78,11 @@ def _run_probe() -> SandboxExit:
 
 
 def _found(death: SandboxExit) -> list[str]:
-    """Return what the probe reached."""
+    """Return what the probe could reach; raises SandboxError if the probe did not run."""
     text = death.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)
     except ValueError:
         output = fit_on_one_line(text)[:90] or f"exit status {death.code}"
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({output}); {_INSTALL}") from None
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     return reached

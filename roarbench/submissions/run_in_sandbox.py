@@ -1,4 +1,4 @@
-"""Make a submission's maps in a sandbox; the verdict is reached outside, after the sandbox has ended."""
+"""Compute a submission's maps in a sandbox; the result is judged outside, after the sandbox has ended."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ GIB = 2**30
 
 
 class Network(NamedTuple):
-    """Facts by which the explained model is built again inside, see `compute.networks`."""
+    """Arguments for building the explained model in the sandbox, see `compute.networks`."""
 
     name: str
     classes: int
@@ -45,17 +45,17 @@ class Network(NamedTuple):
 
 @cache
 def count_image_cost(network: Network) -> NetworkCost:
-    """Return the cost of one image."""
+    """Return the computational cost of one image."""
     return count_network_cost(*network)
 
 
 def count_images_per_call(network: Network) -> int:
-    """Return the images per call, by memory; fixed for a network."""
+    """Return the number of images per call, which depends on the memory that the network needs."""
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
 
 
 class Part(NamedTuple):
-    """Images and the model that is explained for them."""
+    """Images, and the model that is explained on them."""
 
     model: nn.Module  # explained model; its weights are sent
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task for a submission."""
+    """The maps that a submission is to compute."""
 
     source: bytes
     network: Network  # architecture of all models
@@ -85,7 +85,7 @@ class SandboxAnswer(NamedTuple):
 
 
 def run_submission(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
-    """Run a submission in a fresh sandbox; without any if its code is trusted by the machine's owner.
+    """Run a submission in a fresh sandbox, or without a sandbox if `trust` is True.
 
     Raises:
         SandboxError: The sandbox did not start.
@@ -106,7 +106,7 @@ def run_submission(task: Task, limits: Limits, trust: bool = False) -> SandboxAn
 
 
 def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
-    """Run the program inside with the descriptors of request, answer and a pipe, until it ends."""
+    """Run the sandbox program with the descriptors of request, answer and a pipe, until it ends."""
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
@@ -120,7 +120,7 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
 
 
 def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
-    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not reveal the image's number."""
+    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); seeds do not reveal image numbers."""
     hashes = (hash_value({"submission's generator": number}) for number in ids)
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
@@ -164,18 +164,20 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
-_UNREADABLE = make_fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
+_UNREADABLE = make_fault(
+    SubmissionFault.ANSWER, "wrote something other than a map into its answer; only return the map"
+)
 
 
 def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
-    """Return the fault of a submission that exceeded a limit."""
+    """Return the fault of a submission that exceeded a limit; None for others."""
     words = {
-        SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor and had not ended; be faster",
-        SubmissionFault.CLOCK: f"had not ended after {death.wall:.0f} s by the clock, {death.cpu:.0f} s of processor; "
-        "wait for nothing, or try again when this machine is less busy",
-        SubmissionFault.MEMORY: f"took {death.peak / GIB:.1f} GiB of memory, allowed are {limits.memory / GIB:g}; "
-        "explain less at once",
-        SubmissionFault.FILES: f"made more than {FILES:,} files in /tmp; keep fewer",
+        SubmissionFault.TIME: f"used {death.cpu:.0f} s of CPU time without finishing; make it faster",
+        SubmissionFault.CLOCK: f"did not finish in {death.wall:.0f} s of wall time ({death.cpu:.0f} s of CPU time); "
+        "do not wait for anything, or try again when this machine is less busy",
+        SubmissionFault.MEMORY: f"used {death.peak / GIB:.1f} GiB of memory, the limit is {limits.memory / GIB:g}; "
+        "process less at once",
+        SubmissionFault.FILES: f"created more than {FILES:,} files in /tmp; create fewer",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     if death.stopped is not None:
@@ -186,7 +188,7 @@ def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
 
 
 def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
-    """Return a fault reported from inside; that program can accuse, not acquit."""
+    """Return the fault that the sandbox program reported; its reports can only count against the submission."""
     if header is None:
         return _UNREADABLE
     kind = header.get("fault")
@@ -198,18 +200,18 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
 
 
 def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
-    """Return the fault of a submission that ended its process, on purpose or for lack of resources."""
+    """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
     if death.code == 0 and header:
         return None
     how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
-    how += " (its own, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
+    how += " (sent by itself, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
     return make_fault(
-        SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit"
+        SubmissionFault.DIED, f"its process ended {how} before it returned the map; return the map and do not exit"
     )
 
 
 def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
-    """Yield the map of each part, if the numbers are valid."""
+    """Yield the map of each part; nothing if the header has no valid number of dimensions."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
         return
@@ -236,5 +238,5 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
-    """Return the images of this shape (channels, height, width) per sandbox, in whole batches."""
+    """Return the number of images of this shape (channels, height, width) per sandbox, in whole batches."""
     return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

@@ -1,4 +1,4 @@
-"""The probe inside a sandbox: it tries to reach forbidden things and prints its successes. Standard library only."""
+"""A probe that runs in a sandbox, tries to reach forbidden things, and prints its successes. Standard library only."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Print which can be reached: a file, a port, a Unix socket, a process, a variable, other namespaces."""
+    """Print which of these can be reached: a file, a port, a Unix socket, a process, a variable, namespaces, rights."""
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),
@@ -43,7 +43,7 @@ def _connects(family: int, address: object) -> bool:
 
 
 def _sees(process: int, value: str) -> bool:
-    """Return whether this process is the one outside: its command line contains the value."""
+    """Return whether the process with this number is the one outside, whose command line contains the value."""
     return value in Path(f"/proc/{process}/cmdline").read_text()
 
 

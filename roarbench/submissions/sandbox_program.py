@@ -1,7 +1,7 @@
-"""The program inside the sandbox: build the model, run the submission, write its maps into the answer.
+"""The program in the sandbox: it builds the model, runs the submission, and writes the maps into the answer.
 
-Its statements about the submission are not trusted, because both share a process. It can only report faults; the bytes
-of the map are judged outside.
+Its statements about the submission are not trusted, because both run in the same process. It can only report faults;
+the maps are judged outside.
 """
 
 import os
@@ -32,7 +32,7 @@ _FILE = "submission.py"  # file name in tracebacks
 
 
 class _Accusation(Exception):
-    """A fault: its kind, observation and place."""
+    """Raised for a fault of the submission, with its kind, a description and a traceback."""
 
     def __init__(self, kind: str, words: str, trace: str = "") -> None:
         super().__init__(words)
@@ -40,7 +40,7 @@ class _Accusation(Exception):
 
 
 class _ReceivedPart(NamedTuple):
-    """Images of a request."""
+    """Images of a request, and the model to explain on them."""
 
     model: nn.Module  # explained network, eval mode
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -51,7 +51,7 @@ class _ReceivedPart(NamedTuple):
 
 
 def main(request: int, answer: int, started: int) -> None:
-    """Answer a request; the pipe `started` is written when the submission's code begins."""
+    """Answer a request; a byte is written to the pipe `started` just before the submission's code runs."""
     about, arrays = channel.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
@@ -76,7 +76,7 @@ def main(request: int, answer: int, started: int) -> None:
 
 
 def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
-    """Read one part of a request; its arrays' names begin with its number."""
+    """Read one part of a request, whose arrays have names that begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
     images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
@@ -87,7 +87,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
 
 
 def _limit(cpu: float, memory: int, answer: int) -> None:
-    """Set the kernel's limits per process; the watchdog outside limits their sum."""
+    """Set the kernel's limits for each process; the watchdog outside limits the sum over all processes."""
     if (score := Path("/proc/self/oom_score_adj")).exists():  # Linux only
         score.write_text("1000")  # if this machine runs out of memory, the kernel kills this process first
     for kind, value in (
@@ -108,13 +108,13 @@ def _short(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(source: bytes) -> Estimate:
-    """Run the file as a module, and find its entry point."""
+    """Run the file as a module, and return its entry point."""
     text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
     module.__file__ = _FILE
     sys.modules["submission"] = module
-    with _report_faults("import", "raised while it was imported"):
+    with _report_faults("import", "its import raised"):
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
     try:
         return estimate_of(module)
@@ -123,13 +123,15 @@ def _load(source: bytes) -> Estimate:
 
 
 def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
-    """Explain all images of all parts, batch by batch, and write the maps in sequence."""
+    """Explain all images of all parts, batch by batch, write the maps in this order, and return the answer's header."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
         for importance, drew in _maps(estimate, part):
             if dims not in (0, importance.ndim):
-                raise _Accusation("output-shape", f"the map has {importance.ndim} dimensions here and {dims} before")
+                raise _Accusation(
+                    "output-shape", f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
+                )
             dims, any_drew = importance.ndim, any_drew or drew
             channel.write_map(answer, written, importance.numpy())
             written += importance.numel()
@@ -141,8 +143,8 @@ def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dic
 def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
     """Yield the checked maps of a part, and whether random numbers were drawn for them.
 
-    Each image's generator has its own seed. Images are explained in batches until the submission draws from it, then
-    one at a time, so that no map depends on the other images of its batch.
+    Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
+    and from that batch on one at a time, so that no map depends on the other images of its batch.
     """
     kept, alone = _State.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
@@ -157,14 +159,14 @@ def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, boo
 
 
 def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
-    """Call the submission once; return its checked map, and whether it drew from the generator."""
+    """Call the submission once; return its checked maps, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()
     with _report_faults("raised", "raised"):
         importance = estimate(part.model, images, targets, generator)
     if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
-        raise _Accusation("changed-inputs", "estimate changed its images or targets in place; write on a .clone()")
+        raise _Accusation("changed-inputs", "estimate modified its images or targets in place; work on a .clone()")
     kept.compare(part.model)
     part.model.zero_grad(set_to_none=True)
     return _check_importance(importance, images), not torch.equal(before, generator.get_state())
@@ -183,13 +185,15 @@ def _check_importance(importance: Any, images: Tensor) -> Tensor:
         wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
         raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
     if importance.layout != torch.strided or importance.device != images.device:
-        raise _Accusation("output-type", f"the map is {importance.layout} on {importance.device}, expected a dense one")
+        raise _Accusation(
+            "output-type", f"the map is {importance.layout} on {importance.device}, expected a dense tensor"
+        )
     plain: Tensor = importance.detach().cpu().contiguous()
     return plain
 
 
 class _State(NamedTuple):
-    """Parts of a model that must not change."""
+    """The properties of a model that a submission must not change."""
 
     tensors: dict[str, Tensor]
     modules: list[tuple[type, bool, int]]
@@ -200,7 +204,7 @@ class _State(NamedTuple):
 
     @staticmethod
     def _look(model: nn.Module) -> list[tuple[type, bool, int]]:
-        """Return each module's type, mode and number of hooks."""
+        """Return the type, mode and number of hooks of each module."""
         hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         return [
             (type(module), module.training, sum(len(getattr(module, name)) for name in hooks))
@@ -211,13 +215,13 @@ class _State(NamedTuple):
         now = model.state_dict()
         same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
         if not same or self._look(model) != self.modules:
-            words = "estimate changed the model (weights, mode, hooks or modules); write on copy.deepcopy(model)"
+            words = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
             raise _Accusation("changed-model", words)
 
 
 @contextmanager
 def _report_faults(kind: str, verb: str) -> Iterator[None]:
-    """Turn exceptions of the submission into faults."""
+    """Convert exceptions of the submission to faults."""
     try:
         yield
     except BaseException as error:
@@ -228,13 +232,15 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
         seen = _describe(error)
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # OutOfMemoryError comes from a GPU
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
-            raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
+            raise _Accusation(
+                "memory", f"estimate ran out of memory{where}; process fewer images or copies at once"
+            ) from None
         text = "".join(traceback.format_list(frames)) + seen
         raise _Accusation(kind, f"{verb} {seen}{where}", text) from None
 
 
 def _describe(error: BaseException) -> str:
-    """Return an exception's name and message in one short line."""
+    """Return the name and message of an exception in one short line."""
     try:
         words = " ".join(str(error).split())
     except BaseException:  # `__str__` is the submission's code too

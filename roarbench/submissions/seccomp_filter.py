@@ -1,6 +1,6 @@
-"""A seccomp filter that refuses system calls no estimator needs. Nothing here imports torch.
+"""A seccomp filter that blocks system calls that no estimator needs. Nothing here imports torch.
 
-libseccomp provides names and numbers. Refused calls return "not permitted"; a program for another processor type is
+libseccomp provides names and numbers. Blocked calls return "not permitted"; a program for another processor type is
 killed.
 """
 
@@ -38,7 +38,10 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: input into the terminal of t
 
 @cache
 def build_filter(gpu: bool = False) -> bytes:
-    """Return the filter in the kernel's format; only NVIDIA's driver may share memory without a file."""
+    """Return the filter in the kernel's format.
+
+    Memory may be shared without a file only if `gpu` is True, because NVIDIA's driver does so.
+    """
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:
@@ -61,7 +64,7 @@ def build_filter(gpu: bool = False) -> bytes:
 
 @contextmanager
 def open_filter(gpu: bool = False) -> Iterator[int]:
-    """Yield the descriptor of a memory file with the filter, positioned at its start."""
+    """Yield the descriptor of a memory file that contains the filter, positioned at its start."""
     descriptor = os.memfd_create("policy")
     try:
         os.write(descriptor, build_filter(gpu))

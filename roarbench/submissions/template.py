@@ -1,8 +1,8 @@
-"""A submission: one Python file with one function. What lies around it here is what every submission has.
+"""A submission: one Python file with one function, and the constants that every submission defines.
 
-It may import torch, numpy, scipy, captum and the standard library, and torchvision where `roarbench doctor` says that
-it imports. It runs where there is no network, no file of yours and no environment; /tmp is private and empty. Check it
-with `roarbench validate FILE`.
+It may import torch, numpy, scipy, captum and the standard library, and torchvision if `roarbench doctor` reports that
+it can be imported. It runs without access to the network, your files and environment variables; /tmp is private and
+empty. Check it with `roarbench validate FILE`.
 """
 
 import torch
@@ -16,20 +16,22 @@ DESCRIPTION = "gradient of the explained logit times the image"  # one sentence,
 
 
 def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
-    """Say how important every feature of every image is.
+    """Return the importance of every feature of every image.
 
     Args:
-        model: The trained network, in eval mode: images to logits, float32 (n, classes). Leave it as it is; to change
-            something, work on `copy.deepcopy(model)`.
-        images: float32 (n, c, h, w), normalised to mean 0 and standard deviation 1. To change them, `.clone()` them.
-        targets: int64 (n,), the class to explain of each image: what the model predicts. The true labels are not here.
-        generator: The only source of chance: `torch.randn(shape, generator=generator)`, always on the processor. Each
-            image has its own; from the first draw on, this function is called with one image at a time.
+        model: The trained network, in eval mode: images to logits, float32 (n, classes). Do not change it; work on
+            `copy.deepcopy(model)` instead.
+        images: float32 (n, c, h, w), normalised to mean 0 and standard deviation 1. Do not change them in place; use
+            `.clone()`.
+        targets: int64 (n,), the class to explain for each image: the model's prediction. The true labels are not
+            available.
+        generator: The only allowed source of random numbers: `torch.randn(shape, generator=generator)`, always on the
+            CPU. Each image has its own; from the first draw on, this function is called with one image at a time.
 
     Returns:
-        float32 (n, c, h, w), or (n, h, w) or (n, 1, h, w) with one number for all channels of a pixel. Larger is more
-        important, and a sign counts: return `.abs()` if its size is what matters to you. Every value is finite. An
-        image's map must not depend on the other images of the batch.
+        float32 (n, c, h, w); or (n, h, w) or (n, 1, h, w) with one number for all channels of a pixel. Larger is more
+            important, so negative numbers are least important: return `.abs()` if only the magnitude matters to you.
+            All values must be finite. An image's map must not depend on the other images of the batch.
     """
     inputs = images.clone().requires_grad_()
     # the gradient of the sum gives each image its own logit's gradient

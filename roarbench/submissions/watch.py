@@ -1,7 +1,7 @@
-"""Starts a sandbox, watches all its processes together in a control group, and ends it. No torch.
+"""Start a sandbox, watch all its processes together in a control group, and end it. Nothing here imports torch.
 
-The kernel itself then holds all processes of the sandbox together to their memory, what it needs for them included, and
-counts their processor time; the watchdog would see both a moment later, or not at all.
+With a control group, the kernel limits the memory of all processes of the sandbox together, including the kernel memory
+that they need, and measures their CPU time. Without one, the watchdog detects both only a moment later, or not at all.
 """
 
 import os
@@ -35,17 +35,17 @@ class ControlGroup(NamedTuple):
     folder: Path
 
     def joining(self) -> list[str]:
-        """Return the start of a command that joins the group before it runs the rest."""
+        """Return the beginning of a command that joins the group and then runs the rest of the command."""
         return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
 
     @property
     def cpu(self) -> float:
-        """Return the processor seconds of all processes that were ever in it."""
+        """Return the CPU seconds of all processes that were ever in the group."""
         return self._number("cpu.stat", "usage_usec") / 1e6
 
     @property
     def overflowed(self) -> bool:
-        """Return whether the kernel killed it at its memory limit."""
+        """Return whether the kernel killed a process of the group at its memory limit."""
         return self._number("memory.events", "oom_kill") > 0
 
     def _number(self, file: str, name: str) -> int:
@@ -57,7 +57,7 @@ class ControlGroup(NamedTuple):
 
 @contextmanager
 def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
-    """Yield a new group that ends with the block; None where unavailable."""
+    """Yield a new control group, which is removed after the block; None if control groups are unavailable."""
     parent = find_parent_group()
     with _group_in(parent, memory) if parent else nullcontext() as group:
         yield group
@@ -65,7 +65,7 @@ def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
 
 @cache
 def find_parent_group() -> Path | None:
-    """Return the innermost group around this process in which another can be made and joined."""
+    """Return the innermost group around this process in which a group can be created and joined; None without one."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
@@ -112,7 +112,7 @@ def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
 
 
 class SandboxExit(NamedTuple):
-    """The end of a sandbox; none of its processes is alive."""
+    """How a sandbox ended; none of its processes is still running."""
 
     started: bool  # the submission's code started
     stopped: SubmissionFault | None  # exceeded limit; None if the sandbox ended by itself
@@ -124,7 +124,7 @@ class SandboxExit(NamedTuple):
 
 
 def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
-    """Run bubblewrap or Python with an empty environment and these files, until it ends or exceeds a limit.
+    """Run bubblewrap or Python with an empty environment and these file descriptors, until it ends or exceeds a limit.
 
     A byte arrives through the pipe `started` when the submission's code begins.
     """
@@ -186,7 +186,7 @@ class _Watchdog:
         )
 
     def _over(self) -> SubmissionFault | None:
-        """Return the exceeded limit."""
+        """Return the limit that was exceeded; None if there is none."""
         self._read()
         self._find_first()
         cpu, memory = _use(self.process.pid)
@@ -210,7 +210,7 @@ class _Watchdog:
         return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
 
     def _scratch_files(self) -> int:
-        """Return the number of files in the sandbox's /tmp; 0 without one of its own."""
+        """Return the number of files in the sandbox's /tmp; 0 if it has no /tmp of its own."""
         with suppress(OSError):
             inside = Path(f"/proc/{self.first_process}/root/tmp")
             if inside.stat().st_dev != Path("/tmp").stat().st_dev:
@@ -219,7 +219,7 @@ class _Watchdog:
         return 0
 
     def _has_started(self) -> bool:
-        """Return whether the submission's code was reached."""
+        """Return whether the submission's code has started."""
         self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
         return self.told
 
@@ -237,7 +237,7 @@ class _Watchdog:
                     self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
-        """Kill every process: the namespace dies with its first process, and that with bubblewrap."""
+        """Kill every process: the namespace ends with its first process, which ends with bubblewrap."""
         self._find_first()
         if self.first is not None:
             with suppress(ProcessLookupError):
@@ -250,7 +250,7 @@ class _Watchdog:
 
 
 def _use(process: int) -> tuple[float, int]:
-    """Return processor time and memory of a process and its descendants, ended ones included."""
+    """Return CPU time and memory of a process and its descendants, including the CPU time of ended ones."""
     cpu, memory = 0.0, 0
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
@@ -262,14 +262,14 @@ def _use(process: int) -> tuple[float, int]:
 
 
 def _share(process: int) -> int:
-    """Return bytes of memory, shared pages divided among processes; exact but slow."""
+    """Return the bytes of memory of a process, with shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
         return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
     return 0  # the process has ended
 
 
 def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
-    """Sum these lines of a process's file, in bytes."""
+    """Return the sum, in bytes, of these lines in a file of the process."""
     lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
 

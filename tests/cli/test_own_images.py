@@ -165,7 +165,7 @@ def test_what_a_networks_file_prints_stays_out_of_json_and_its_exit_is_a_mistake
     assert {"imported", "built", "called"} <= set(answer.err.split())
     (tmp_path / "net.py").write_text("import sys\nsys.exit()\n")
     answer = call("run", *asked, "--store", tmp_path / "store")
-    said = "roarbench: net.py raised RuntimeError: sys.exit(None) was called; a network's file has to stand alone"
+    said = "roarbench: net.py raised RuntimeError: sys.exit(None) was called; the file must be self-contained"
     assert (answer.code, answer.out, answer.err.startswith(said)) == (2, "", True)
 
 

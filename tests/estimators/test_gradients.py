@@ -156,13 +156,13 @@ class Doubled(torch.autograd.Function):
         (lambda x: torch.where(x > 0, x, ZERO), "where"),
         (lambda x: torch.minimum(x, ZERO), "minimum"),
         (Doubled.apply, "Doubled"),
-        (scripted(nn.ReLU()), "ReLUs in a script or a function of its own"),
+        (scripted(nn.ReLU()), "ReLUs in a script or a custom autograd function"),
     ],
 )
 def test_a_network_of_relus_and_other_rectifiers_is_refused_with_their_names(step, named):
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), Named(step), nn.Flatten())
-    with pytest.raises(CallerError, match=f"^guided backprop knows ReLUs alone and the network also has {named}; "):
+    with pytest.raises(CallerError, match=f"^guided backprop supports only ReLUs, but the network also has {named}; "):
         compute_logit_gradients(model, images, targets, {"gb"})
 
 

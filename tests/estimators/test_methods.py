@@ -152,9 +152,9 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
 
 
 def test_a_block_with_a_single_place_or_a_gate_is_refused():
-    with pytest.raises(RunError, match="layer block1 has a single place or is a gate; write layer=last"):
+    with pytest.raises(RunError, match="layer block1 has a single position or is a gate; write layer=last"):
         run_to_layer(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
-    with pytest.raises(RunError, match="layer block2 has a single place or is a gate"):
+    with pytest.raises(RunError, match="layer block2 has a single position or is a gate"):
         run_to_layer(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
@@ -237,12 +237,15 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
     [
         (
             "gradcam",
-            "the network has no layer to look at: two convolutions, an output with more than one place",
+            "no layer is suitable: expected two convolutions, and a layer with several positions",
         ),
-        ("gradcam(layer=block4)", "layer block4 is not there: the network has blocks 1 to 3; write layer=last"),
-        ("deeplift", "deeplift does not add up: it has no rule for a step that the network has; leave it out"),
+        ("gradcam(layer=block4)", "layer block4 does not exist: the network has blocks 1 to 3; write layer=last"),
+        (
+            "deeplift",
+            "deeplift contributions do not add up: it has no rule for an operation of the network; leave it out",
+        ),
         ("guided-gradcam", "guided-gradcam needs ReLUs"),
-        ("shapley", "every coalition of 16 features at most, got 432; leave it out"),
+        ("shapley", "shapley supports at most 16 features, got 432; leave it out"),
     ],
 )
 def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words, model, batch, black):

@@ -102,8 +102,11 @@ def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"
     return read_suite(write_suite(folder, text + recipe))
 
 
-ADDS_UP = "deeplift does not add up: it has no rule for a step that the network has"
-RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has no rule for GELU, which the network has"
+ADDS_UP = "deeplift contributions do not add up: it has no rule for an operation of the network"
+RELUS, RULE = (
+    "guided backprop needs ReLUs, but the network has none",
+    "lrp has no rule for GELU, an operation of the network",
+)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,11 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     name = read_submission(Path(file)).id
     answer = call("run", *PART, "--store", "there", "--submission", file)
     assert (answer.code, " turned(sign=-1) (added) " in answer.out) == (0, True), answer.err
-    for said in ("accepted: turned@", "\nmaps of planted: ", "parameters: (sign=-1); other values, another row: "):
+    for said in (
+        "accepted: turned@",
+        "\nmaps of planted: ",
+        "parameters: (sign=-1); other values make a separate row: ",
+    ):
         assert said in answer.err
     own = record(call, "table", *SMALL, "--store", "there", "--estimators", name)
     assert [row["estimator"] for row in own["rows"]] == [name]

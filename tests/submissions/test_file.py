@@ -30,10 +30,10 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
     assert found.source == FILE
     for last, line in (
         ("NAME = 'x y'", "NAME is 'x y'"),
-        ("NAME = None", "NAME is missing or no plain string"),
+        ("NAME = None", "NAME is missing or not a plain string"),
         ("NAME = 'none'", "NAME 'none' is a built-in"),
         ("DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
-        ("PAPER = 3", "PAPER is no plain string"),
+        ("PAPER = 3", "PAPER is not a plain string"),
     ):
         with pytest.raises(Refusal, match=f"^{line}") as caught:
             check_source(FILE + last.encode())

@@ -232,7 +232,7 @@ def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
         lambda script, arguments, policy: launch.make_trusted_command(script, arguments),
     )
     walls = "a file, a TCP socket, a Unix socket, another process"
-    with pytest.raises(SandboxError, match=f"^leak: inside the sandbox there is {walls}"):
+    with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
         check_sandbox.__wrapped__()
 
 

@@ -141,7 +141,7 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
     assert images is IMAGES and given is generator
     for names, words in (
         ({"estimator": 3}, "no function 'estimate'"),
-        ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are there"),
+        ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are defined"),
         ({"estimate": lambda model, images: images}, "does not take four arguments"),
     ):
         with pytest.raises(NoEstimate, match=words):

@@ -69,7 +69,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     assert set(failures) == {late, kills}
     assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
     (reason,) = failures[kills]
-    assert "died: its process ended by signal 9 (its own, or this machine ran out of memory)" in reason
+    assert "died: its process ended by signal 9 (sent by itself, or this machine ran out of memory)" in reason
     assert "tried" not in reason
     assert {run.cell.estimator for run in runs if store.done([run.key])} == {"none", "random", "grad", good}
 

@@ -34,7 +34,7 @@ _CHANNELS = 512
 
 
 def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
-    """Resize maps (n, k, a, b) to the images bilinearly; a constant map keeps its value exactly."""
+    """Resize maps (n, k, a, b) bilinearly to the size of the images; a constant map keeps its value exactly."""
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
@@ -47,8 +47,9 @@ def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
 
 
 def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the positive part of the layer's channels, weighted by a function of their gradient (n, k, a, b) and
-    summed.
+    """Return the positive part of the weighted sum of the layer's channels, resized to the images.
+
+    `weights` computes the weights from the gradient of the channels, (n, k, a, b).
     """
     with torch.enable_grad():
         channels, logits = _channels(inputs)
@@ -84,8 +85,8 @@ def layer_cam(inputs: MapInput) -> Tensor:
 def score_cam(inputs: MapInput) -> Tensor:
     """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of the image that they mask.
 
-    Each channel is resized to the image and scaled to [0, 1]; it blends the image over the baseline. The weights are a
-    softmax over the channels. A constant channel has no weight.
+    Each channel is resized to the image and scaled to [0, 1], and blends the image with the baseline. The weights are a
+    softmax over the channels. A constant channel has weight 0.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
     channels = _channels(inputs)[0].detach()

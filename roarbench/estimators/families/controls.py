@@ -1,6 +1,6 @@
-"""Controls that see no network: centre, random, deviation, edges, and templates of the predicted class.
+"""Controls that do not see the network: centre, random, deviation, edges, and templates of the predicted class.
 
-DataError where the training images are not at hand.
+Templates raise DataError if the training images are not available.
 """
 
 from roarbench.errors import DataError
@@ -21,7 +21,7 @@ _AROUND = 1 / 32  # radius of the counting window as a share of the image's side
 def centre(inputs: MapInput) -> Tensor:
     """Return a Gaussian around the image centre, in (0, 1], the same for all images and channels.
 
-    Its width, a quarter of the side, does not affect the ranking.
+    Its standard deviation, a quarter of the side, does not affect the ranking.
     """
     h, w = inputs.images.shape[2:]
     down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
@@ -37,20 +37,20 @@ def random(inputs: MapInput) -> Tensor:
 def random_smooth(inputs: MapInput) -> Tensor:
     """Return a random map blurred with a Gaussian of `width`, a fraction of the image's side.
 
-    With the width of the blurred twins it is another draw of `random-blurred`, so an estimator can be compared with
-    random maps of its own smoothness.
+    With the width of the blurred twins it is another random draw of `random-blurred`, so an estimator can be compared
+    with random maps that are equally smooth.
     """
     drawn = noise.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.value("width")))
 
 
 def deviation(inputs: MapInput) -> Tensor:
-    """Return each value's distance from its baseline."""
+    """Return the distance of each value from its baseline."""
     return (inputs.images - inputs.baseline).abs()
 
 
 def input_x_colour_deviation(inputs: MapInput) -> Tensor:
-    """Return each value's distance from the training mean, 0, times its distance from the mean of its pixel."""
+    """Return each value minus the training mean (0), times the value minus the mean of its pixel."""
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
@@ -63,7 +63,7 @@ def saturation_x_deviation(inputs: MapInput) -> Tensor:
 def sobel(inputs: MapInput) -> Tensor:
     """Compute the gradient magnitude of the 3x3 Sobel filters on the normalised image, per channel.
 
-    The image is mirrored at its border, as in TensorFlow's `sobel_edges`, so the border is no edge.
+    The image is mirrored at its border, as in TensorFlow's `sobel_edges`, so the border is not detected as an edge.
     """
     across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     pair = torch.stack((across, across.T))[:, None].to(inputs.images)  # (2, 1, 3, 3)
@@ -74,8 +74,8 @@ def sobel(inputs: MapInput) -> Tensor:
 def sobel_released(inputs: MapInput) -> Tensor:
     """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
 
-    The released code of Hooker et al. 2019 ranks by it: the derivative in one direction, smoothed by 1, 2, 1 across the
-    width and across the channels, with repeated ends.
+    The released code of Hooker et al. 2019 uses it as importance: the derivative in one direction, smoothed by 1, 2, 1
+    across the width and across the channels, with end values repeated.
     """
     _, channels, h, w = inputs.images.shape
     images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
@@ -86,13 +86,13 @@ def sobel_released(inputs: MapInput) -> Tensor:
 
 
 def contrast(inputs: MapInput) -> Tensor:
-    """Return each value's distance from the mean of the 5 x 5 window around it, mirrored at the border."""
+    """Return the distance of each value from the mean of the 5 x 5 window around it, mirrored at the border."""
     around = F.avg_pool2d(F.pad(inputs.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
     return (inputs.images - around).abs()
 
 
 def input_x_class_mean(inputs: MapInput) -> Tensor:
-    """Return the image times its class's mean training image, where there is detail, near the centre.
+    """Return the image times the mean training image of its class, weighted by local detail and nearness to the centre.
 
     The first product is input x gradient of the nearest-class-mean classifier.
     """
@@ -100,16 +100,17 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
 
 
 def linear_classifier(inputs: MapInput) -> Tensor:
-    """Return the image times the weights of a linear classifier of thumbnails, where there is detail.
+    """Return the image times the weights of a linear classifier of thumbnails, weighted by local detail.
 
-    The first product is input x gradient of that classifier. Rows of tables, one pixel each, have constant detail.
+    The first product is input x gradient of that classifier. For rows of tables, which have one pixel, the detail is
+    constant.
     """
     return inputs.images * _by_class(inputs).weights[inputs.batch.targets] * _detail(inputs.images)
 
 
 def _by_class(inputs: MapInput) -> ClassImages:
     if inputs.batch.by_class is None:
-        raise DataError(f"the training images are not at hand; '{inputs.estimator.id}' needs them")
+        raise DataError(f"'{inputs.estimator.id}' needs the training images, which are not available here")
     return inputs.batch.by_class
 
 

@@ -1,6 +1,6 @@
-"""Input times gradient and the 18 estimators of Hooker et al. 2019: gradient, guided backprop and integrated gradients.
+"""Input times gradient, and the 18 estimators of Hooker et al. 2019: gradients, guided backprop, integrated gradients.
 
-Their forms over noisy copies of the image are made in one shared pass (`roarbench.estimators.engine`).
+Their forms over noisy copies of the image are computed in one shared pass (`roarbench.estimators.engine`).
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def compute_base_maps(
     note: Note = lambda logits: None,
     settings: Settings = PAPERS,
 ) -> dict[str, Tensor]:
-    """Return the wanted bases of one batch, float (n, c, h, w), signed; they share all passes that they can.
+    """Return the requested base maps of one batch, float (n, c, h, w), signed; they share all possible passes.
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points x0 + i/25
-    (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline. The last
-    point is the image itself, so its gradient serves GRAD as well. A `SplitStem` passes its stem once. `note` is
-    told the logits of the images themselves, (n, classes).
+    (x - x0), i = 1..25, where x0 is the black image, unless the settings have another number of steps or another
+    baseline. The last point is the image itself, so its gradient is also used for GRAD. A batch passes through the stem
+    of a `SplitStem` once. `note` receives the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
@@ -108,9 +108,12 @@ def compute_logit_gradients(
 ) -> dict[str, Tensor]:
     """Compute gradients of the target logit, float (n, c, h, w), signed, after one forward pass.
 
-    The logit is taken before any softmax. Rule `gb`, guided backprop (Springenberg et al. 2015), passes each ReLU only
-    where its output and the gradient are positive. `note` receives the logits, (n, classes). CallerError where `gb` is
-    requested and the model has no ReLU, or other rectifiers as well.
+    The logit is the output before any softmax. With rule `gb`, guided backprop (Springenberg et al. 2015), gradients
+    pass back through a ReLU only where its output and the incoming gradient are both positive. `note` receives the
+    logits, (n, classes).
+
+    Raises:
+        CallerError: `gb` is requested for a model without ReLUs, or with other rectifiers.
     """
     guide = backward_rules.Guided()
     with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""Estimators that change parts of the image and watch the output: occlusion, RISE and Shapley values."""
+"""Estimators that change parts of the image and measure the effect on the output: occlusion, RISE, Shapley values."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -30,9 +30,9 @@ _AT_ONCE = 256  # coalitions of every image per pass
 
 
 def number_grid_squares(images: Tensor, patches: int) -> Tensor:
-    """Return the number of each pixel's square, int64 (h, w), counted row by row, `patches` squares along a side.
+    """Return the number of each pixel's square, int64 (h, w), row by row, with `patches` squares per side.
 
-    A shorter side has one square per pixel.
+    A side of fewer pixels has one square per pixel.
     """
     h, w = images.shape[-2:]
     down, across = (torch.arange(side, device=images.device) * min(patches, side) // side for side in (h, w))
@@ -40,7 +40,7 @@ def number_grid_squares(images: Tensor, patches: int) -> Tensor:
 
 
 def count_grid_squares(images: Tensor, patches: int) -> int:
-    """Count the squares of `squares`."""
+    """Count the squares of `number_grid_squares`."""
     h, w = images.shape[-2:]
     return min(patches, h) * min(patches, w)
 
@@ -48,8 +48,8 @@ def count_grid_squares(images: Tensor, patches: int) -> int:
 def occlusion(inputs: MapInput) -> Tensor:
     """Compute the mean drop of the logit over all sliding squares that cover a pixel (Zeiler & Fergus 2014).
 
-    A square is two patches wide and moves by one patch, so most pixels lie under four squares. Squares at the far edges
-    may be cut off.
+    A square is two patches wide and moves by one patch, so most pixels are covered by four squares. Squares at the far
+    edges may be cut off.
     """
     down, across = (_spans(side, inputs) for side in inputs.images.shape[-2:])
     gone = [rows[:, None] & columns for columns, rows in product(across, down)]
@@ -65,7 +65,10 @@ def _spans(side: int, inputs: MapInput) -> list[Tensor]:
 
 
 def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield the drop of the logit after these pixels, bool (h, w), take their baseline: (n, 1, h, w), 0 elsewhere."""
+    """Yield the drop of the logit after these pixels are replaced by the baseline: (n, 1, h, w), 0 elsewhere.
+
+    `gone` has the pixels of each step, bool (h, w).
+    """
     whole, baseline = inputs.logit(inputs.images), inputs.baseline
     for pixels in gone:
         without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=torch.channels_last)
@@ -73,7 +76,7 @@ def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def feature_ablation(inputs: MapInput) -> Tensor:
-    """Compute the drop of the logit after one grid square takes its baseline."""
+    """Compute the drop of the logit after one grid square is replaced by the baseline."""
     images, patches = inputs.images, inputs.estimator.whole("patches")
     numbers = number_grid_squares(images, patches)
     gone = (numbers == square for square in range(count_grid_squares(images, patches)))
@@ -81,12 +84,11 @@ def feature_ablation(inputs: MapInput) -> Tensor:
 
 
 def rise(inputs: MapInput) -> Tensor:
-    """Compute RISE (Petsiuk et al. 2018, equation 6): random masks, weighted by the class probability under them and
-    summed.
+    """Compute RISE (Petsiuk et al. 2018, equation 6): the sum of random masks, weighted by the class probability.
 
-    A mask has `patches` cells along a side, each 1 or 0 with probability 1/2; it is resized bilinearly and shifted by
-    part of a cell. All images share the masks. Masked pixels take the baseline: the mean colour, as in the authors'
-    code.
+    The probability is that of the target class for the masked image. A mask has `patches` cells per side, each 1 or 0
+    with probability 1/2; it is resized bilinearly and shifted by a fraction of a cell. All images share the masks.
+    Masked pixels are replaced by the baseline: the mean colour, as in the authors' code.
     """
     images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
@@ -130,7 +132,8 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     """Estimate Shapley values of grid squares by weighted least squares (Lundberg & Lee 2017, theorem 2).
 
     The values of an image sum to its logit minus the baseline's. Coalitions are drawn from the Shapley kernel, so their
-    weights are equal, and all images share them, so one matrix solves for all. (Captum takes one image at a time.)
+    weights are equal. All images share them, so one matrix gives the solution for all images (captum explains one image
+    at a time).
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
     numbers = number_grid_squares(images, patches)
@@ -148,15 +151,15 @@ def kernel_shap(inputs: MapInput) -> Tensor:
 def exact_shapley(inputs: MapInput) -> Tensor:
     """Compute the exact Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
 
-    A coalition's value is the logit with its members from the image and all other features from the baseline. Its
-    weight in the value of a feature outside of it is s! (d - s - 1)! / d! for s members. The values sum to the image's
-    logit minus the baseline's. RunError above `SHAPLEY_FEATURES` features.
+    The value of a coalition is the logit of the image with all features that are not members replaced by the baseline.
+    Its weight in the value of a feature that is not a member is s! (d - s - 1)! / d! for s members. The values of the
+    features sum to the image's logit minus the baseline's. Raises RunError for more than `SHAPLEY_FEATURES` features.
     """
     images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
     n, d = len(images), images[0].numel()
     if d > SHAPLEY_FEATURES:
-        most = f"{SHAPLEY_FEATURES} features at most, got {d}"
-        raise RunError(f"shapley looks at every coalition of {most}; leave it out")
+        most = f"at most {SHAPLEY_FEATURES} features, got {d}"
+        raise RunError(f"shapley supports {most}; leave it out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
     for members in torch.split(_coalitions(d).to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
@@ -167,14 +170,14 @@ def exact_shapley(inputs: MapInput) -> Tensor:
 
 
 def _coalitions(d: int) -> Tensor:
-    """Return all coalitions of d features, bool (2^d, d): row k has the binary digits of k."""
+    """Return all coalitions of d features, bool (2^d, d): row k contains the binary digits of k."""
     return (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1
 
 
 def _weights(members: Tensor) -> Tensor:
-    """Return the weight of each coalition in each feature's value, float64 like `members` (k, d).
+    """Return the weight of each coalition in the value of each feature, float64, shaped like `members` (k, d).
 
-    The weight is positive for coalitions with the feature, negative for those without it.
+    The weight is positive for coalitions that contain the feature, negative for the others.
     """
     d = members.shape[1]
     chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]

@@ -1,6 +1,6 @@
-"""Controls that are told the answer: planted data's true importance, the true class, or the true corner.
+"""Controls that know the ground truth: planted data's true importance, or the corner that a network reads.
 
-The explained network reads the class from its own corner alone, and each of its siblings from another one.
+The explained network reads the class only from its own corner, and each of its siblings from another corner.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ from roarbench.estimators.lazy_imports import Tensor, torch
 
 
 def read_truth(inputs: MapInput) -> Tensor:
-    """Return the true importance of planted data; DataError where the data set has none."""
+    """Return the true importance of planted data; raises DataError if the data set has none."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
     return inputs.batch.truth
@@ -22,7 +22,7 @@ _told = partial(Estimator, control=True, papers=(), neighbours=False, addable=Fa
 
 
 def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
-    """Mark the explained network's patch; on a fraction `next_on` of the images, the next sibling's."""
+    """Mark the explained network's patch; on a random fraction `next_on` of the images, mark the next sibling's."""
     # the module imports NumPy, which lists of estimators do not need
     from roarbench.estimators.randomness import RngStream, make_rng
 
@@ -32,13 +32,13 @@ def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
 
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
-    """Mark the patches in all corners, the same for every network."""
+    """Mark the patches in all corners; the map is the same for every network."""
     each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
     return torch.stack(each).amax(0)
 
 
 def _mark_corners(images: Tensor, chosen: list[int]) -> Tensor:
-    """Make maps with 1 in the patch of one corner of each image, and 0 elsewhere."""
+    """Make maps that are 1 in the patch of one corner of each image, and 0 elsewhere."""
     found = torch.zeros_like(images)
     for one, corner in zip(found, chosen, strict=True):
         rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])

@@ -1,4 +1,4 @@
-"""Relevance passed back through the network: DeepLIFT and layer-wise relevance propagation."""
+"""Relevance that is passed back through the network: DeepLIFT and layer-wise relevance propagation."""
 
 import warnings
 
@@ -22,7 +22,7 @@ BACH = Paper("""@article{bach2015pixelwise,
 def deeplift(map_input: MapInput) -> Tensor:
     """Compute DeepLIFT contributions, signed; they sum to the logit minus the baseline's logit.
 
-    RunError where they do not, because the network has a nonlinear operation without a rule.
+    Raises RunError if they do not, because the network has a nonlinear operation without a rule.
     """
     images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
@@ -34,18 +34,22 @@ def deeplift(map_input: MapInput) -> Tensor:
     said, base = logits.detach().view(2, -1)
     missed = (contributions.sum((1, 2, 3)) - (said - base)).abs().sum()
     if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
-        raise RunError("deeplift does not add up: it has no rule for a step that the network has; leave it out")
+        raise RunError(
+            "deeplift contributions do not add up: it has no rule for an operation of the network; leave it out"
+        )
     return contributions
 
 
 def lrp(map_input: MapInput) -> Tensor:
     """Compute layer-wise relevance propagation (Bach et al. 2015), signed.
 
-    Convolutions after the first use rule z+ without biases, all other linear layers rule epsilon. Kohlbrenner et al.
-    (2020) describe such mixtures; epsilon in the first convolution is a choice made here. zennit's `EpsilonPlus` uses
-    z+ there, its `EpsilonPlusFlat` the flat rule, and their maps differ widely. Epsilon everywhere, captum's default,
-    equals gradient times input in a ReLU network (Ancona et al. 2018). RunError where the network has an operation
-    without a rule.
+    Convolutions after the first use rule z+ without biases, and all other linear layers use rule epsilon. Kohlbrenner
+    et al. (2020) describe such mixtures; epsilon in the first convolution is a choice of this package. zennit's
+    `EpsilonPlus` uses z+ there, its `EpsilonPlusFlat` uses the flat rule, and their maps differ widely. Epsilon
+    everywhere, captum's default, equals gradient times input in a ReLU network (Ancona et al. 2018).
+
+    Raises:
+        RunError: The network has an operation without a rule.
     """
     model = network_surgery.trace_to_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
