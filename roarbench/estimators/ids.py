@@ -116,20 +116,22 @@ def _word(pattern: str, expected: str) -> tuple[str, Callable[[str], Value | Non
 
 
 PARAMETERS = {  # in the order of names
-    "noise": Parameter("standard deviation of the noise on copies, as a share of the image's range", *_number(2.0)),
-    "samples": Parameter("noisy copies, masks or coalitions that are drawn", *_count(2, 100_000)),
-    "steps": Parameter("points on the path to the image", *_count(1, 10_000)),
+    "noise": Parameter(
+        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_number(2.0)
+    ),
+    "samples": Parameter("number of noisy copies, masks or coalitions", *_count(2, 100_000)),
+    "steps": Parameter("number of points on the path from the baseline to the image", *_count(1, 10_000)),
     "baseline": Parameter(
-        "an image without features: black, the mean of the training images, or the image blurred",
+        "image without information: black, the mean of the training images, or the blurred image",
         "black, mean or blur",
         lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
     ),
-    "patches": Parameter("squares per side of the grid that divides the image", *_count(2, 64)),
+    "patches": Parameter("number of squares along a side of the image, each removed as a whole", *_count(2, 64)),
     "layer": Parameter(
-        "block of convolutions whose output is used, counted from the image on",
+        "block of convolutions whose output is used, counted from the input",
         *_word("last|block[1-9][0-9]?", "last, block1, block2 …"),
     ),
-    "width": Parameter("standard deviation of the Gaussian, as a share of the image's side", *_number(0.2)),
+    "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side", *_number(0.2)),
 }
 
 
