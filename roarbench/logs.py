@@ -40,7 +40,7 @@ def log_json_lines_to(handler: logging.Handler) -> None:
 
 
 def write_worker_log(folder: Path) -> None:
-    """Log this worker as JSON lines to a file of its own in a folder."""
+    """Write this worker's log as JSON lines to its own file in a folder."""
     log_json_lines_to(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
 
 

@@ -200,13 +200,13 @@ class Plan:
                 f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
                 f"  time {self._clock(rates)}",
                 f"  {trained}; disk {format_bytes(self._disk)}, "
-                f"memory {format_bytes(work.memory)} a worker; more: plan",
+                f"memory {format_bytes(work.memory)} a worker; details: plan",
             )
         )
 
     def _clock(self, rates: Rates) -> str:
-        unknown = "" if None not in rates.seconds(self.work).values() else ", without what is not measured"
-        return f"{_together(self.wall(rates))} by the clock with {self._by(rates)}{unknown}"
+        unknown = "" if None not in rates.seconds(self.work).values() else ", without the parts that were not measured"
+        return f"{_together(self.wall(rates))} of wall time with {self._by(rates)}{unknown}"
 
     def _lines(self) -> Iterator[str]:
         work = self.work
@@ -228,7 +228,9 @@ class Plan:
         if work.sealing:
             disk += f", up to {format_bytes(work.disk + self.workers * work.sealing)} while rankings are joined"
         rankings = f" and {format_bytes(work.planes)} a ranking in use" if work.planes else ""
-        shared = f"{format_bytes(work.images)} of images{rankings}, else read from disk each epoch"
+        shared = (
+            f"{format_bytes(work.images)} of images{rankings}; with less memory, these are read from disk in each epoch"
+        )
         yield f"  {disk}; memory {format_bytes(work.memory)} a worker, and for all of them {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
         gpus = self.estimates[-1].gpus
@@ -254,7 +256,7 @@ class Plan:
         workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
         if rates.gpus:
             workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
-        return f"{workers}, by a measurement just now" if rates.measured else f"{workers}, assuming {rates.basis}"
+        return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
 def _duration(seconds: float | None) -> str:

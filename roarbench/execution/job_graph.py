@@ -316,7 +316,7 @@ class Schedule:
         self.wait(step.job.name)
 
     def obstacle(self, step: Step) -> str:
-        """Return why a step cannot be done: its own failure or that of a step that it needs; empty if it can."""
+        """Return why a step cannot be done: it failed, or a step that it needs failed; empty if it can be done."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 

@@ -70,7 +70,7 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
 
 
 def dry_run_submit(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
-    """Check files as `submit` does, without storing them; they are run only if `measured`."""
+    """Read files without storing them; check and time them if `measured`, unless they run unsandboxed or on a GPU."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(

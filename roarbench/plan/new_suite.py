@@ -80,7 +80,7 @@ about = "{record.classes:,} classes, {record.train_images:,} training and {recor
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
 seeds = 3  # trainings per point; each uses the rankings of its own reference
 references = 3  # explained networks; with only one, verdicts hold for this network only
-# tuned_on = "test"  # if matched gain is all you ask: no training image is explained
+# tuned_on = "test"  # for a suite with matched gain alone: then no training image needs a map
 
 [data]
 {_where(record, place)}
@@ -93,8 +93,8 @@ name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCT
 
 {recipe}
 
-# The questions, the leading one first (docs/protocols.md). `roarbench estimators` lists all estimators; "controls" are
-# those that the others have to beat: they see at most the class that the network predicts
+# The blocks ask the suite's questions, the leading one first (docs/protocols.md). `roarbench estimators` lists all
+# estimators; "controls" are the rankings that the others have to beat, which use at most the predicted class
 
 [[block]]  # does a map know more about its image than the contrast of its pixels?
 protocols = ["matched"]
@@ -102,7 +102,7 @@ estimators = ["controls", {asking}]
 
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
-estimators = [{asking}]  # random, sobel and random-blurred are always there
+estimators = [{asking}]  # random, sobel and random-blurred are always added
 levels = [0.9]  # in place of those above: a network is trained for each row, level and seed
 """
 
@@ -116,15 +116,15 @@ def _where(record: DatasetRecord, place: str) -> str:
         return f"images = {format_toml(place)}  # one folder per class; relative to this file"
     return f"""\
 parquet = {format_toml(place)}  # parquet files of images and labels; relative to this file
-image_column = {format_toml(record.image_column)}  # the images, as the bytes of their files
-label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 on or as words"""
+image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
+label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
 
 
 def _split(record: DatasetRecord) -> str:
     if record.share:
         return f"""\
-test_share = {record.share:g}  # of each class is drawn for testing, since there is no test split
-seed = 0  # for that draw"""
+test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
+seed = 0  # seed of that draw"""
     what = "folder" if record.own == FOLDERS else "split"
     return f"""\
 train = {format_toml(record.train_split)}  # the {what} of the training images
@@ -172,7 +172,7 @@ name = {format_toml(name)}  # the suite's name; its version is a hash of what is
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [{asked}]
-# `roarbench estimators` lists all; "controls" are those that the others have to beat; what needs pixels is left out
+# `roarbench estimators` lists all; "controls" are the rankings to beat; estimators that need pixels are left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
 seeds = {many}  # trainings per point; each uses the rankings of its own reference
 references = {many}  # explained networks: many show how much networks differ
@@ -180,8 +180,8 @@ references = {many}  # explained networks: many show how much networks differ
 [data]
 table = {format_toml(place)}  # a parquet or CSV file, relative to this file
 label_column = {format_toml(record.label_column)}  # {classes}
-test_share = {record.share:g}  # of each class is drawn for testing
-seed = 0  # for that draw
+test_share = {record.share:g}  # fraction of each class that is drawn for testing
+seed = 0  # seed of that draw
 
 [network]  # explained, and retrained on degraded rows
 name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)

@@ -32,12 +32,12 @@ def select_part(
         protocol: Name of the only protocol; empty for all.
 
     Raises:
-        CallerError: The suite does not have these, and they cannot be added.
+        CallerError: The suite does not have these and cannot add them, or `seeds` is less than its number of networks.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
-        seen = f"--seeds is {seeds}, and the suite explains {len(given)} networks"
-        raise CallerError(f"{seen}, each of which needs a seed of its own; write --seeds {len(given)} or more")
+        seen = f"--seeds is {seeds}, and the number of explained networks is {len(given)}"
+        raise CallerError(f"{seen}; each network needs its own seed, write --seeds {len(given)} or more")
     suite = add_from_options(suite, estimators, entries)
     chosen, rows = read_estimators(suite, estimators) or (), None
     if estimators is not None:

@@ -1,4 +1,4 @@
-"""Scores of importance maps by another library (Quantus), in a table of their own.
+"""Scores of importance maps by another library (Quantus), in a separate table.
 
 A score is written once and never changed; a new definition of a metric gets a new key.
 """

@@ -43,7 +43,7 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     assert (code, TITLE in out) == (0, True)
     lines = err.splitlines()
     start = lines.index(f"{TITLE}: {RUNS} of {RUNS} runs to do")
-    assert lines[start + 1].startswith("  time about ") and lines[start + 1].endswith(" by a measurement just now")
+    assert lines[start + 1].startswith("  time about ") and lines[start + 1].endswith(" measured just now")
     assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
     with ResultsStore.open(find_default_url(store), read_only=True) as results:

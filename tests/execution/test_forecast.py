@@ -44,17 +44,17 @@ hand v1: 12 runs, 3 done, 9 to do
   ranking     20 rankings                    80 s     80 s
   retraining  8 trainings, 3,600 images    60 min  3,600 h
   scoring     10 images                      30 s     30 s
-  together about 64 min by the clock with 2 workers, by a measurement just now
-  together about 915 h (38 days) by the clock with 4 GPUs and 2 workers, assuming a guess
+  together about 64 min of wall time with 2 workers, measured just now
+  together about 915 h (38 days) of wall time with 4 GPUs and 2 workers, assuming a guess
   disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all\
- of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch
+ of them 3.0 GB of images and 1.0 GB a ranking in use; with less memory, these are read from disk in each epoch
   1.8e+21 floating-point operations"""
 
 
 BRIEF = """\
 hand v1: 9 of 12 runs to do
-  time about 64 min by the clock with 2 workers, by a measurement just now
-  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB a worker; more: plan"""
+  time about 64 min of wall time with 2 workers, measured just now
+  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB a worker; details: plan"""
 
 
 def test_a_plan_in_words_and_as_a_record():
