@@ -130,7 +130,7 @@ def test_a_share_of_the_gain_is_graded(twin, share, grade):
     found, kind = judged(SHARED, sharing({twin: share})), twin.removeprefix("var-grad~")
     mark, flag = marks(found, "var-grad")[kind], describe_row_warnings(found, "var-grad")
     assert mark.grade is flag.grade is grade and covers(mark.share, share)
-    words = f"{MARKS[kind]} has {format_interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
+    words = f"{MARKS[kind]} reaches {format_interval(mark.share, '{:.0%}'.format)} of the row's gain ({grade})"
     assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
 
 

@@ -283,8 +283,8 @@ class Mixing(nn.Module):
         ({"test": (arrays(6, 1)[0][..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
         ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build it on the processor"),
-        ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network changes the images"),
-        ({"model": Mixing()}, "logits alone than in a batch"),
+        ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network modifies its input images"),
+        ({"model": Mixing()}, "logits alone and in a batch"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_in_words(tmp_path, given, words):

@@ -91,7 +91,7 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
         ("var-grad(noise=0)", "noise of 'var-grad' is '0', expected a number above 0, at most 2"),
         ("var-grad(noise=nan)", "expected a number above 0"),
         ("ig(steps=2.5)", "expected a whole number"),
-        ("ig(baseline=white)", "baseline of 'ig' is 'white', expected black, mean or blur: what an image is without"),
+        ("ig(baseline=white)", "baseline of 'ig' is 'white', expected black, mean or blur: image without information"),
         ("gradcam(layer=block0)", "expected last"),
         ("rise(patches=65)", "patches of 'rise' is '65', expected a whole number from 2 to 64"),
         ("var-grad(noise=0.05,noise=0.1)", "cannot read the parameters"),
