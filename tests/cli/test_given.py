@@ -76,7 +76,7 @@ def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, tw
     monkeypatch.delattr(torch.hub, "download_url_to_file")  # nothing is to be fetched
     copied = shutil.copy(two.asked[1], tmp_path / "copy.pt")
     for words, said in (
-        (("--reference", "torchvision:resnet50-v1"), "torchvision:resnet50-v1 is a resnet50 of 1,000 classes, suite"),
+        (("--reference", "torchvision:resnet50-v1"), "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, suite"),
         (two.asked[:2] * 2, f"--reference {two.asked[1]} is named twice; name each network once"),
         ((*two.asked[:2], "--reference", copied), f"--reference {copied} has the weights of {two.asked[1]}; name each"),
     ):

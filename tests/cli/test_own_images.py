@@ -139,7 +139,7 @@ def test_whoever_reads_a_file_with_few_controls_is_told_once(call, tmp_path):
     for asked in (("suites", suite), ("plan", "--suite", suite, "--store", tmp_path / "store")):
         answer = call(*asked)
         assert answer.code == 0 and answer.err.count("fewer are easier to beat") == 1, asked
-        assert answer.err.startswith("warning: 3 controls under matched")
+        assert answer.err.startswith("warning: only 3 controls for matched")
 
 
 PRINTS = """

@@ -197,7 +197,7 @@ def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_ha
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
         table = with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
-        assert [words.startswith("3 controls under matched") for words in list_faults(table)] == [True] * faults
+        assert [words.startswith("only 3 controls for matched") for words in list_faults(table)] == [True] * faults
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
