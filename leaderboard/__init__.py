@@ -1,4 +1,4 @@
-"""The leaderboard: the results store as pages. It runs nothing and never imports torch."""
+"""The leaderboard: pages that show the results store. It runs no experiments and never imports torch."""
 
 import os
 

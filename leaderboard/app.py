@@ -36,7 +36,7 @@ def show_page() -> None:
 
 
 def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
-    """Return the page of a query, or an explanation where the store lacks it."""
+    """Return the page of a query, or an explanation if the store lacks its results."""
     from leaderboard.links import PageNotFound, Site, make_address  # cached pages need none of these imports
     from leaderboard.render import list_addresses, render_message, render_page
     from leaderboard.views import find_live_store

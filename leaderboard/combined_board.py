@@ -1,4 +1,4 @@
-"""The first board of a suite with ROAR and own-network gain: every row, with both answers."""
+"""The first board of a suite with ROAR and own-network gain; every row has both verdicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -148,7 +148,7 @@ def _third(board: BoardRecord) -> Question:
 
 
 def _answer_beside_random(row: Row) -> Answer:
-    """Return ROAR's answer on a row; controls keep their colour and have a verdict, except Random."""
+    """Return a row's ROAR gain and verdict; controls keep their colour, and Random has no verdict."""
     beside, control = row.random, find_known_estimator(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)
@@ -156,6 +156,6 @@ def _answer_beside_random(row: Row) -> Answer:
 
 
 def _answer_beside_zero(row: Row) -> Answer:
-    """Return the answer of own-network gain on a row."""
+    """Return a row's own-network gain and verdict."""
     kind = find_kind_beside_zero(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

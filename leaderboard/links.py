@@ -11,7 +11,7 @@ from leaderboard.views import SuiteView, Views
 
 
 class PageNotFound(LookupError):
-    """An address that the store cannot answer; its text is a sentence for the reader."""
+    """Raised for an address without results in the store; the message is a sentence for the reader."""
 
 
 class Address(NamedTuple):
@@ -47,7 +47,7 @@ class Site:
         self._names = {each: make_file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
 
     def at(self, page: Address) -> str:
-        """Return the link to a page; empty where there is none."""
+        """Return the link to a page; empty if there is none."""
         if not self.live:
             return self._names.get(page, "")
         return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])

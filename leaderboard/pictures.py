@@ -1,6 +1,6 @@
 """Pictures of about 24 test images, their maps and masked versions, from stored rankings and correctness.
 
-A store with images and rankings has all of them; one without carries finished pictures in a file.
+They are made from the images and rankings of a store; a store without these has finished pictures in a file.
 """
 
 import io
@@ -165,7 +165,7 @@ class PictureMaker:
         )
 
     def _heat(self, rankings: Rankings) -> Bytes:
-        """Return how early each pixel is removed, the share of levels averaged over channels, in colours."""
+        """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
         gone = [_wide(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)

@@ -1,4 +1,4 @@
-"""The suites of a store as pages need them; parts are computed once, and again after new results."""
+"""The suites of a store, in the form that pages need; each part is computed once, and again after new results."""
 
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
@@ -174,7 +174,7 @@ class SuiteView:
         return find_run_states(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the part of this name, computed once for all simultaneous visitors."""
+        """Return the part with this name, computed once even if several visitors ask at the same time."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -202,7 +202,7 @@ class LiveStore:
         page, suites that it does not need are left for later.
 
         Raises:
-            StoreError: The database refuses.
+            StoreError: The database cannot be read.
         """
         with self._lock, self._store.database.at_once():
             state = self._store.state()

@@ -1,4 +1,4 @@
-"""Pages for others: commands that add a row, and a board's permanent address, figure and papers."""
+"""Pages on submitting and citing: commands that add a row, and a board's permanent address, figure and papers."""
 
 from typing import Any
 from urllib.parse import urlencode

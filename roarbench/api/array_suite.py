@@ -1,4 +1,4 @@
-"""Suites from a network and arrays in memory, both written to the store so that any process can use them."""
+"""Make suites from a network and arrays in memory; both are written to the store, so that any process can use them."""
 
 import hashlib
 import io
@@ -54,7 +54,7 @@ class Given(NamedTuple):
 
 
 class GivenNetwork(NamedTuple):
-    """A network that the caller passed, in the form that files have."""
+    """A network that the caller passed, with the source that rebuilds it."""
 
     model: nn.Module  # eval mode; returns one logit per class
     source: str  # Python file that builds the network with random weights
@@ -63,12 +63,12 @@ class GivenNetwork(NamedTuple):
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Return its weights on the CPU, floats as float32."""
+        """Return the weights on the CPU, floats as float32."""
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
         return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
 
     def built(self, images: Tensor) -> nn.Module:
-        """Rebuild the network from its file, in eval mode, for such images."""
+        """Rebuild the network from its file, in eval mode, for images like the given ones."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
         made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
         return made.eval().to(images)
@@ -96,7 +96,7 @@ def write_arrays(
         say: Receives warnings before hours of work.
 
     Raises:
-        CallerError: The arguments do not fit together.
+        CallerError: The arguments are not consistent with each other.
     """
     splits = _splits(train, test)
     if train is None and (trains := [one for one in settings["protocols"] if _retrain(one) is not ScoredNetwork.NONE]):
@@ -132,7 +132,7 @@ def write_arrays(
 
 
 def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
-    """Return the given splits, training images first; CallerError where there are none, or they do not fit."""
+    """Return the given splits, training images first; CallerError if there are none, or if they do not fit together."""
     given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
     found = {split: _read_pair(one, split) for split, one in given.items()}
     shapes = {tuple(one.images.shape[1:]) for one in found.values()}
@@ -156,7 +156,7 @@ def _retrain(protocol: str) -> ScoredNetwork:
 
 
 def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
-    """Convert a network to files and try it on some images; CallerError where it cannot be explained or rebuilt."""
+    """Convert a network to files and try it on some images; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
@@ -198,7 +198,7 @@ def _check_steps(
     given: GivenNetwork,
     say: Callable[[str], object],
 ) -> None:
-    """Report what images lose in 256 steps; CallerError where test images lie outside the range of training images."""
+    """Report how storing images in 256 steps changes them; CallerError if test images exceed the training range."""
     low, high = (torch.from_numpy(end)[:, None, None] for end in kept)
     step = (high - low) / 255
     for split, one in splits.items():
@@ -283,7 +283,7 @@ def _png(image: NDArray[np.uint8]) -> bytes:
 
 
 def write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
-    """Write a peak learning rate that trains the network into the suite's file; False where none is needed."""
+    """Find a peak learning rate that trains the network and write it to the suite's file; False if none is needed."""
     if not _is_untried(path):
         return False
     with lock_file(path.with_suffix(".lock")):

@@ -89,8 +89,8 @@ def evaluate(
         quiet: Print no progress.
 
     Raises:
-        CallerError: The request cannot be run; nothing was run.
-        RunError: Runs failed; all others are stored.
+        CallerError: The request is invalid, and nothing was run.
+        RunError: Some runs failed; the results of all other runs are stored.
     """
     suite = load_suite(suite) if isinstance(suite, str) else suite
     suite.store = suite.store if store is None else Path(store)
@@ -106,7 +106,7 @@ def evaluate(
 
 
 def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
-    """Return the id of an estimator of the table, a submission made from a function or file, or maps."""
+    """Return the id of a built-in estimator, a submission made from a function or file, or precomputed maps."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
     if isinstance(given, str):
@@ -121,7 +121,7 @@ def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission |
 def _try(made: Submission, plan: Plan) -> None:
     """Check a function as `validate` does, without sandbox, on the suite's network and noise images.
 
-    CallerError, before hours of work, for maps of a wrong form, or maps that depend on more than their image.
+    CallerError, before hours of work, if a map has the wrong shape or type, or depends on more than its own image.
     """
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
@@ -148,7 +148,7 @@ def _try(made: Submission, plan: Plan) -> None:
 
 
 class _Tried(NamedTuple):
-    """A function with noise images to try it on."""
+    """A function, and the noise images on which it is tried."""
 
     name: str
     estimate: Estimate
@@ -187,7 +187,7 @@ def _has_same_state(one: _State, other: _State) -> bool:
 
 
 class _Evaluation(NamedTuple):
-    """A call of `evaluate` with its store open."""
+    """One call of `evaluate`, with its store open."""
 
     suite: Suite
     results: ResultsStore
@@ -212,7 +212,7 @@ class _Evaluation(NamedTuple):
         return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
     def _kept(self, made: Submission, trusted: bool) -> str:
-        """Store a submission, after checks if it runs in the sandbox; return its row's id."""
+        """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
 
@@ -229,7 +229,7 @@ class _Evaluation(NamedTuple):
         return row
 
     def _askable(self, name: str, maps: Maps) -> Plan:
-        """Return the protocols that need only images with maps."""
+        """Return the protocols that rank only images for which maps were given."""
         plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
@@ -245,13 +245,13 @@ class _Evaluation(NamedTuple):
         return replace(plan, blocks=blocks)
 
     def _part(self, plan: Plan, ids: Collection[str]) -> Plan:
-        """Return the part of a suite with these rows and their controls; all of it without rows."""
+        """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
         others = [row for row in ids if row not in entries] if ids else None
         return select_part(plan, others, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
-        """Run the missing part; return its rows, or raise RunError with all failures."""
+        """Run the missing runs of a part; return its rows, or raise RunError with all failures."""
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.said)
         if finished.failed:
@@ -288,7 +288,7 @@ def _array(name: str, found: Any) -> NDArray[np.float32]:
 
 
 def make_maps_submission(name: str, maps: Maps) -> Submission:
-    """Return the submission that records these maps; it cannot make them."""
+    """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
     sums = {
         split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
         for split, found in maps.items()
@@ -297,7 +297,7 @@ def make_maps_submission(name: str, maps: Maps) -> Submission:
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
-    """Refuse maps that do not belong to a suite's images, or are not one set per explained network."""
+    """Raise CallerError unless each explained network has finite maps in the shape of the suite's images."""
     shape = work.images.record.shape
     for split, found in maps.items():
         n, references = len(work.images[split].labels), work.suite.references
@@ -312,14 +312,14 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
 
 
 def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
-    """Refuse maps whose shape does not fit images (n, c, h, w)."""
+    """Raise CallerError for maps whose shape does not fit images (n, c, h, w)."""
     n, _, h, w = images
     if shape not in (images, (n, 1, h, w), (n, h, w)):
         raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
 def rank_given_maps(row: str, maps: Maps, work: SuiteWork) -> None:
-    """Rank the features of all images by maps, per network and unit, where that is not done yet."""
+    """Rank the features of all images by given maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
         for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):

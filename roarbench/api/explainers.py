@@ -25,7 +25,7 @@ _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or ar
 
 
 class Explained(NamedTuple):
-    """Images that one of the networks explains."""
+    """A batch of images, and the network whose predictions on them are explained."""
 
     number: int  # the network's number
     model: nn.Module  # eval mode, returns logits
@@ -40,7 +40,7 @@ Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or 
 
 @dataclass(frozen=True)
 class Explainers:
-    """Estimators by name; those of the table make their maps together, so a family shares its noisy passes."""
+    """Estimators by name; built-in ones make their maps together, so that a family shares passes on noisy images."""
 
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
@@ -67,7 +67,7 @@ class Explainers:
         """Explain two of the images with every network, to find failures before minutes of work.
 
         Raises:
-            CallerError: Estimators that cannot explain a network, by name.
+            CallerError: An estimator cannot explain one of the networks; the message names all such estimators.
         """
         few = slice(0, 2)
         for number, model in enumerate(models):
@@ -110,10 +110,10 @@ class Explainers:
 
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators, a mapping from names or ids of the table, after the table's controls.
+    """Read a caller's estimators, a mapping by name or ids of built-in ones; the controls of the table come first.
 
     Raises:
-        CallerError: One of them neither makes nor holds maps.
+        CallerError: An estimator is neither a function or class that makes maps, nor precomputed maps.
     """
     keep_freed_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
@@ -138,7 +138,7 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
 
 
 def _name_ids(given: Any) -> dict[str, str]:
-    """Use ids of the table as their own names; CallerError for objects without a name."""
+    """Use the ids of built-in estimators as their names; CallerError for objects without a name."""
     if not isinstance(given, Iterable) or isinstance(given, Tensor | np.ndarray):
         given = [given]
     for one in (listed := list(given)):
@@ -178,7 +178,7 @@ class _Centred(nn.Module):
 
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
-    """Wrap a function or class; its generator is seeded by the first image, for whichever network."""
+    """Wrap a function or class; its random generator is seeded by the first image, the same for every network."""
     call = _adapt_function(name, given)
 
     def explain(explained: Explained) -> Tensor:

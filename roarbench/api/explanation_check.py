@@ -62,7 +62,7 @@ def check(
     levels: Sequence[float] = CHECK_LEVELS,
     fills: Sequence[str] = ("mean", "linear"),
 ) -> CheckTable:
-    """Judge maps of one trained network by several measures in one table, beside two controls, without training.
+    """Evaluate maps of one trained network by several measures in one table, with two controls, without training.
 
     Each estimator makes its maps once, for the class that the network predicts; the siblings' maps are made for the
     images that all networks predict alike. Fills other than `mean` are measured at the middle level alone, because
@@ -111,7 +111,7 @@ def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
-    """Mark the images that all networks predict alike; none for a single network."""
+    """Mark the images to which all networks assign the same class; none for a single network."""
     found = np.zeros(len(pixels), np.bool_)
     if len(networks) > 1:
         found[find_agreed_images(networks, pixels)[0].numpy()] = True
@@ -119,7 +119,7 @@ def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bo
 
 
 class _Request(NamedTuple):
-    """Networks, images and columns that an estimator's maps are judged by."""
+    """Networks, images and columns by which an estimator's maps are evaluated."""
 
     networks: Sequence[nn.Module]
     pixels: Tensor
@@ -130,12 +130,12 @@ class _Request(NamedTuple):
     replace: Mapping[str, Replace]
 
     def parts(self) -> list[Tensor]:
-        """Divide the images into batches in which all images count for own-network gain, or none does."""
+        """Divide the images into batches in which either all images or none are used for own-network gain."""
         groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
     def explained(self, rows: Tensor) -> list[Explained]:
-        """Return a batch to be explained by the network, and by its siblings where the images count."""
+        """Return a batch for the network to explain, and for its siblings if own-network gain uses its images."""
         images, targets = self.pixels[rows], self.targets[rows]
         asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], hash_images(images)
         return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(asked)]

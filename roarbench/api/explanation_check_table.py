@@ -1,4 +1,4 @@
-"""The table that `check` returns: gains of each row in several columns, and the columns' disagreements."""
+"""The table that `check` returns: gains of each row in several columns, and the disagreements between columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class CheckTable(GainTable):
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""
+        """Return a gain in accuracy points with its 95 % interval; 0 without an interval if it is 0 by construction."""
         if (column, name) in self.fixed:
             return Estimate(0.0)
         return make_estimate(self.gains[column][name], Bootstrap().confidence)

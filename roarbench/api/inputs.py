@@ -1,4 +1,4 @@
-"""Convert a caller's networks, images, labels and maps, or refuse them in one line."""
+"""Convert a caller's networks, images, labels and maps, or raise CallerError with a one-line message."""
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -54,7 +54,7 @@ def _detach(given: Tensor) -> Tensor:
 
 
 def to_tensor(given: Any, what: str = "the values") -> Tensor:
-    """Convert to a tensor on the CPU, as `array` does."""
+    """Convert values to a tensor on the CPU, with the checks of `to_array`."""
     return torch.as_tensor(to_array(given, what))
 
 
@@ -103,7 +103,7 @@ def _one_for_each(found: NDArray[Any], count: int) -> str:
 
 
 def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") -> None:
-    """Refuse labels that are not indices of a network's outputs."""
+    """Raise CallerError for labels that are not indices of a network's outputs."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
@@ -114,7 +114,7 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
 def find_value_range(images: NDArray[np.float32]) -> Range:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
-    Outliers lie beyond the middle 99.98 % by more than its width: a detector's hot pixel must not set the scale.
+    An outlier is farther from the middle 99.98 % of the values than their width, such as a hot pixel of a detector.
     """
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
     some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
@@ -135,7 +135,7 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
     """Return a network with float32 weights: itself, or a copy, which is reported to `say`.
 
     Raises:
-        CallerError: Its weights are on the device meta.
+        CallerError: The weights are on the device `meta`.
     """
     weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
     if any(one.is_meta for one in weights):

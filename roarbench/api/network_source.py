@@ -85,7 +85,7 @@ def write_network_source(model: nn.Module) -> str:
     The file does not depend on where the network's classes were imported from.
 
     Raises:
-        CallerError: It cannot be written.
+        CallerError: The structure cannot be written to a file.
     """
     written = Written()
     try:
@@ -103,9 +103,9 @@ def write_network_source(model: nn.Module) -> str:
 
 
 def add_two_class_function(source: str, function: str, column: bool) -> tuple[str, str]:
-    """Return a network's file with a function that makes two logits of its one, and the name of that function.
+    """Add to a network's file a function that turns its single logit into two; return the file and the function's name.
 
-    Its weights are those of `external_networks.add_second_logit`; `column` says that the logit has an axis of its own.
+    The weights are those of `external_networks.add_second_logit`; `column` is True if the logit has its own axis.
     """
     steps = "" if column else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
     added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
@@ -113,7 +113,7 @@ def add_two_class_function(source: str, function: str, column: bool) -> tuple[st
 
 
 class _Pickler(pickle._Pickler):
-    """Writes a structure deterministically: parameters by number and shape, equal texts never shared.
+    """Pickles a structure deterministically: parameters become number and shape; strings and tuples are not memoized.
 
     Classes and functions outside of installed packages are written as source and referred to by name.
     """

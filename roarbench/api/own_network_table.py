@@ -1,4 +1,4 @@
-"""Own-network gain of any maps of any networks, without training and without a store."""
+"""Compute the own-network gain of any maps of any networks, without training and without a store."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ class OwnNetworkTable(GainTable):
         gains: By name; None where the removal masks are the same for every network.
         verdicts: By name, adjusted for all rows.
         networks: Number of explained networks.
-        images: Number of images that all networks predict alike; only these count.
+        images: Number of images to which all networks assign the same class; only these are used.
         of: Number of all images.
         levels: Removal fractions.
         order: `morf` or `lerf`.
@@ -157,8 +157,9 @@ def own_network_gain(
 ) -> OwnNetworkTable:
     """Measure whether maps explain their own network rather than another network of the same classes.
 
-    Each network is scored under the removal masks of every network's map (docs/protocol.md). The harm of a mask to all
-    networks and the fragility of a network cancel; a map made without the network has a gain of exactly 0.
+    Each network is scored after features are removed by every network's map (docs/protocol.md). Effects of a mask on
+    all networks cancel, as does the sensitivity of one network to all masks; a map made without the network has a
+    gain of exactly 0.
 
     Args:
         networks: Three or more, with the same inputs and classes, that return logits. They are used in evaluation mode.
@@ -193,13 +194,13 @@ def own_network_gain(
 def compute_own_network_table(
     kept: Mapping[str, NDArray[np.bool_] | None], networks: int, agreed: NDArray[np.bool_], removal: Removal
 ) -> OwnNetworkTable:
-    """Turn what networks keep under each other's maps into gains and verdicts.
+    """Compute gains and verdicts from the predictions that networks keep after removal by each other's maps.
 
     Args:
         kept: By name, as `score_under_all_masks` returns; None where the removal masks are the same for every network.
-        networks: How many there are.
-        agreed: bool (n,), which images count.
-        removal: Of which features.
+        networks: Number of networks.
+        agreed: bool (n,), True for images to which all networks assign the same class.
+        removal: Order, levels and unit of the removal.
     """
     gains = {name: None if one is None else gain_of(one, removal.order, Bootstrap()) for name, one in kept.items()}
     verdicts = judge_own_network_gains({name: found and found.gain for name, found in gains.items()})
@@ -208,7 +209,7 @@ def compute_own_network_table(
 
 
 def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of the images that all networks predict alike, and their predicted classes."""
+    """Return the indices of the images to which all networks assign the same class, and these classes."""
     logits = [compute_logits(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
@@ -254,7 +255,7 @@ def _answers(
 def score_under_all_masks(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
 ) -> NDArray[np.bool_]:
-    """Score whether networks keep the predicted classes under the masks of each network's map at each level.
+    """Test whether each network keeps its predictions after removal by each network's map, at each level.
 
     Returns:
         bool (maps, networks, levels, images).

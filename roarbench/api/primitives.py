@@ -93,7 +93,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
-    """Make masks that follow another image's map, matched to each image's own mask in how much removal changes it.
+    """Make masks from another image's map that remove as many features of each stratum as the image's own mask.
 
     Args:
         images: uint8 (n, c, h, w).
@@ -138,8 +138,8 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         seed: Seed of the order of an image's squares.
 
     Returns:
-        float32 of the maps' shape: instead of values, which have no common scale, the fraction of the image's features
-        with lower importance, in [0, 1). Ties stay ties.
+        float32 of the maps' shape. Values of different maps have no common scale, so each is replaced by the fraction
+        of the image's features with lower importance, in [0, 1). Ties stay ties.
     """
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):

@@ -24,9 +24,9 @@ _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 
 
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
-    """Return the published rows of a suite; nothing is run, and nothing written but a copy in the user's cache.
+    """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    Nobody reproduced them here, and their table says so.
+    The rows have not been reproduced on this machine, and their table says so.
 
     Args:
         suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@6`.
@@ -34,7 +34,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
             with the package if None.
 
     Raises:
-        UnknownName: There are no published rows of it.
+        UnknownName: The suite has no published rows.
         StoreError: The source cannot be read, or does not pass its checks.
     """
     plan = find_suite(suite)

@@ -36,7 +36,7 @@ class Removal(NamedTuple):
 
     @classmethod
     def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "Removal":
-        """Read a caller's words; CallerError for an unknown word or a level outside (0, 1]."""
+        """Read a caller's order, levels and unit; CallerError for an unknown name or a level outside (0, 1]."""
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected fractions above 0, ascending; 30 % is written 0.3")
@@ -48,7 +48,7 @@ class Removal(NamedTuple):
 
 
 def read_order(word: str) -> Order:
-    """Return the order of this name; UnknownName for other words."""
+    """Return the order of this name; UnknownName for any other string."""
     return _member(Order, "order", word)
 
 
@@ -99,7 +99,7 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
 
 
 def draw_tie_order(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
-    """Draw the order of ties from the image itself, whatever its position."""
+    """Draw the order of ties from the content of each image, independent of its position in the array."""
     return ranking.draw_tie_order(ids.numpy(), features, seed)
 
 
@@ -108,7 +108,7 @@ def rank_maps(
 ) -> NDArray[np.int64]:
     """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
 
-    Ties are broken by `draw_tie_order`, or as `ties` says where several maps of the same images share them.
+    Ties are broken by `draw_tie_order`, or by `ties` if several maps of the same images share one order.
     """
     flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
@@ -120,7 +120,7 @@ def rank_maps(
 def mark_removed(
     ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str, unit: Unit = Unit.SCALAR
 ) -> Tensor:
-    """Mark what goes at a level, True where removed.
+    """Mark the features that are removed at a level.
 
     Args:
         ranked: Features of each image, most important first, (n, d).
@@ -130,7 +130,7 @@ def mark_removed(
         unit: `scalar` or `pixel`.
 
     Returns:
-        bool (n, c, h, w) for scalars, (n, 1, h, w) else.
+        bool (n, c, h, w) for scalars, otherwise (n, 1, h, w); True where removed.
     """
     with reraise_as_caller_error():
         count = ranking.count_removed(t, ranked.shape[1])
@@ -143,7 +143,7 @@ def mark_removed(
 
 @contextmanager
 def reraise_as_caller_error() -> Iterator[None]:
-    """Turn errors of kernels into CallerError, as the caller chose maps and level."""
+    """Raise CallerError instead of errors of the removal functions, because the caller chose maps and level."""
     try:
         yield
     except (RunError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""From a function or a class of Python to the file of a submission, which stands alone. Nothing here imports torch.
+"""Convert a Python function or class to a self-contained submission file. Nothing here imports torch.
 
-The file's hash is the identity of the row: a function that changed, or that uses another value, is another row.
+A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
 Objects of installed packages are imported, those of notebooks, scripts and one's own modules are copied, and simple
-values are written out. What is none of these cannot stand in a file.
+values are written as literals. Any other object raises CallerError.
 """
 
 import ast
@@ -92,7 +92,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
 
 
 def make_row_name(name: str) -> str:
-    """Convert a Python name to the nearest name of a submission, with `own-` in front where the name is taken."""
+    """Convert a Python name to the nearest name of a submission, with `own-` in front if the name is taken."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
@@ -100,7 +100,7 @@ def make_row_name(name: str) -> str:
 
 
 def _way(name: str, given: Callable[..., Any]) -> str:
-    """Return how a file calls an object, by the convention of its arguments."""
+    """Return how a submission file calls an object, according to its signature."""
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):
@@ -119,19 +119,19 @@ def _way(name: str, given: Callable[..., Any]) -> str:
 
 
 class Written:
-    """The statements of a file by the name that each defines, dependencies first."""
+    """The statements of a file, by the name that each defines; dependencies come first."""
 
     def __init__(self) -> None:
         self.statements: dict[str, str] = {}
         self._objects: dict[str, object] = {}
 
     def expression(self, given: object, wanted: str) -> str:
-        """Write the statements for a function, class or partial, and return the expression for it.
+        """Write the statements that define a function, class or partial, and return an expression that evaluates to it.
 
-        `wanted` is its name where it has none.
+        `wanted` is the name to use if the object has none.
 
         Raises:
-            CallerError: It, or an object that it uses, cannot be written.
+            CallerError: The object, or something that it uses, cannot be written to a file.
         """
         if isinstance(given, functools.partial):
             words = [repr(_literal(value, wanted)) for value in given.args]
@@ -162,7 +162,7 @@ class Written:
         self.statements[name] = statement or f"{name} = {self._value(value, name)}"
 
     def _value(self, value: Any, name: str) -> str:
-        """Return the text of a value: a literal, named tuple, enum member or dataclass, also nested."""
+        """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
         if isinstance(value, Enum):
             return f"{self.expression(type(value), name)}[{value.name!r}]"
         if is_dataclass(value) and not isinstance(value, type):

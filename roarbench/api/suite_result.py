@@ -36,15 +36,15 @@ class Difference(NamedTuple):
     """Two rows of a board compared, paired by images, references and seeds.
 
     Attributes:
-        points: The first's gain minus the second's, in accuracy points; None where a gain is missing.
-        low, high: Its interval of 95%; None where nothing was repeated.
+        points: The first's gain minus the second's, in accuracy points; None if a gain is missing.
+        low, high: 95 % interval of this difference; None if nothing was repeated.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
             where the networks are at chance, and of own-network gain, which tables hold against 0.
-        gains: Those of the two rows, with their intervals.
-        protocol: By which they are measured, such as `roar`.
+        gains: Gains of the two rows, with their intervals.
+        protocol: Protocol that measured the gains, such as `roar`.
         unit: What one feature is, such as `scalar`.
-        beside_zero: Of own-network gain the verdict on each row, such as `0 by construction`; None by other protocols.
+        beside_zero: For own-network gain, each row's verdict, such as `0 by construction`; None for other protocols.
     """
 
     points: float | None
@@ -101,7 +101,7 @@ class SuiteResult:
             return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
-        """Return the rows of both, read anew; CallerError where suites or stores differ."""
+        """Return the rows of both, read anew; CallerError if suites or stores differ."""
         if (self.plan, self.question) != (other.plan, other.question):
             seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
             raise CallerError(f"{seen}; join rows of one")
@@ -247,7 +247,7 @@ class SuiteResult:
 
 
 def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
-    """Compare two rows within a table of all rows; None where it lacks one of them."""
+    """Compare two rows within a table of all rows; None if the table lacks one of them."""
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:
         return None

@@ -76,8 +76,8 @@ class Suite:
     Attributes:
         plan: Data set, network, recipes, protocols, estimators, levels and seeds.
         store: Folder of images, networks, rankings and results; `evaluate` may change it.
-        db: URL of the results database, where it is not in the store.
-        data: Folder of the images, where they are not the suite's own.
+        db: URL of the results database, if it is not in the store.
+        data: Folder of the images, if they are not the suite's own.
         limit: Images of each split; None for all.
         weights: Given weights of each explained network; trained if empty.
         named: The name or file that it was loaded by; the network of a TOML file is trusted.
@@ -175,7 +175,7 @@ class Suite:
 
     @property
     def fitted(self) -> Plan:
-        """Return the runnable plan: your own network is trusted and tried, and given weights are explained.
+        """Return the plan with its explained networks set, after checking that your own network is trusted and runs.
 
         Raises:
             CallerError: Its network does not fit its images, or is not trusted.
@@ -204,8 +204,8 @@ class Suite:
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def tune(self, protocol: str, said: "Console") -> None:
-        """Find a peak learning rate for a suite from arrays, if this protocol (or one of all, if empty) is the first to
-        train.
+        """Find a peak learning rate for a suite from arrays, if this protocol (any protocol, if empty) trains
+        networks and the suite has no peak yet.
         """
         from roarbench.analysis.results_query import find_plan
         from roarbench.api.array_suite import write_peak_learning_rate
@@ -238,7 +238,7 @@ class Suite:
         return found
 
     def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
-        """Return rows as `result` does, also where the store has none."""
+        """Return rows as `result` does, even if the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
         found = SuiteResult.read(add_from_options(self.plan, estimators), self.question)
@@ -247,7 +247,7 @@ class Suite:
 
     @property
     def references(self) -> list[Reference]:
-        """Return the explained networks, trained first where the store lacks them."""
+        """Return the explained networks; trains them first if the store lacks them."""
         said = make_console()
         with self.opened(said) as results:
             work = self.explained(self.fitted, results, said)
@@ -255,12 +255,12 @@ class Suite:
 
     @property
     def test(self) -> Images:
-        """Return the test images, decoded first where the store lacks them."""
+        """Return the test images; decodes them first if the store lacks them."""
         return self._images(Split.TEST)
 
     @property
     def train(self) -> Images:
-        """Return the training images, decoded first where the store lacks them."""
+        """Return the training images; decodes them first if the store lacks them."""
         return self._images(Split.TRAIN)
 
     def opened(self, said: "Console") -> "ResultsStore":
@@ -282,7 +282,7 @@ class Suite:
         return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's working context with images and explained networks, made first where missing."""
+        """Return a plan's working context with images and explained networks; makes missing ones first."""
         from roarbench.execution.run_suite import train_or_read_references
 
         work = self.begun(plan, results, said)
@@ -290,7 +290,7 @@ class Suite:
         return work
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's working context with images, decoded first where missing."""
+        """Return a plan's working context with images; decodes missing ones first."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 
@@ -355,7 +355,7 @@ def load_suite(
         unit: What one feature is, in place of the suite's own units: `scalar`, `pixel` …
 
     Raises:
-        CallerError: There is no such suite, or the file describes none.
+        CallerError: There is no such suite, or the file does not describe one.
     """
     from roarbench.analysis.results_query import find_plan
 

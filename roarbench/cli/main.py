@@ -155,7 +155,7 @@ def _call() -> int:
 
 
 def _guess_meaning(words: list[str]) -> str:
-    """Return the command with `--suite` inserted before a lone name; empty for other mistakes."""
+    """Return a `did you mean` line with `--suite` before a name that lacks the option; empty for other mistakes."""
     command, name, *others = [*words, "", ""]
     if "--suite" not in list_carried_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
@@ -163,7 +163,7 @@ def _guess_meaning(words: list[str]) -> str:
 
 
 def _find_name(words: list[str]) -> str:
-    """Return a command that uses a suite, protocol or estimator given in a command's place, if any."""
+    """Return a `did you mean` line if a suite, protocol or estimator was typed instead of a command, or nothing."""
     name = words[0].lower() if words else ""
     tables: tuple[tuple[str, Container[str]], ...] = (
         ("--suite", SUITES),
@@ -175,7 +175,7 @@ def _find_name(words: list[str]) -> str:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """End on SIGTERM in the ordinary way, so that workers end and the store is closed; a second one is ignored."""
+    """Exit normally on SIGTERM, so that workers end and the store is closed; a second signal is ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
@@ -191,7 +191,7 @@ def _describe_interruption(words: list[str]) -> str:
 def _check_words(words: list[str]) -> None:
     """Refuse arguments that no option accepts.
 
-    An empty one usually comes from an unset shell variable. Undecodable ones are file names that no database can store.
+    An empty argument usually comes from an unset shell variable; an undecodable file name cannot go into a database.
     """
     for before, word in pairwise(["roarbench", *words]):
         if not word or (word.startswith("--") and word.endswith("=")):

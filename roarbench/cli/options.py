@@ -1,4 +1,4 @@
-"""Options that several commands share, alone and as records, and the decorator that makes commands of records."""
+"""Options shared by several commands, singly or grouped in records, and the decorator that expands these records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
@@ -154,7 +154,7 @@ class SuiteOptions:
 
 
 class _Source:
-    """Common part of options that name a suite's images and explained networks."""
+    """Base class of options that specify a suite's images and explained networks."""
 
     def load(self, suite: str) -> "Suite":
         """Load the suite of this name with its store, images and explained networks."""
@@ -188,7 +188,7 @@ class WorkOptions(_Source):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Options on the machines that do the work."""
+    """Options on the machines that run the work."""
 
     engine: Annotated[
         Literal["local", "ray"],

@@ -160,14 +160,14 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
 
 
 def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
-    """Return the results with the rows of `--estimators`; all rows are judged."""
+    """Return the results with the rows of `--estimators`; verdicts are adjusted for all rows."""
     return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
 
 def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
-    """Let workers compile networks if that was asked for, or if `doctor --suite` found on a GPU that it pays.
+    """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
 
-    Neither keeps a recipe with `compile = true` from compiling. A line says so where no GPU is there to compile for.
+    A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
     from roarbench.devices import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe

@@ -144,7 +144,7 @@ def _difference_text(title: str, names: tuple[str, str], found: "Difference") ->
 
 
 def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
-    """Say what own-network gain tells of two rows, which its tables hold against 0 and not against each other."""
+    """Explain the own-network verdicts of two rows, which are about 0 and not about each other."""
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     fixed = [
@@ -337,7 +337,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
 
 
 def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
-    """Yield states until nothing is left; rows are read again only when some are new."""
+    """Yield states until no run is left; rows are read again only if there are new ones."""
     from roarbench.analysis.results_query import load_from_open_store
     from roarbench.report.status import count_status, measure_activity
 

@@ -1,4 +1,4 @@
-"""Command lines that messages propose: they work as they stand, on the store and the images of the call under way."""
+"""Command lines that messages propose; they can be copied as they are, and use the current call's store and images."""
 
 import os
 import re
@@ -26,7 +26,7 @@ STORE = ("--store", "--db")
 
 @cache
 def list_carried_options(command: str) -> list[str]:
-    """Return which options of the call under way a proposed command takes over: those that it has, too."""
+    """Return the options that a proposed command can take over from the current call."""
     known = getattr(get_command(app), "commands", {})
     has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
     return [option for option in (*_SUITE, "-o") if option in has]
@@ -35,7 +35,7 @@ def list_carried_options(command: str) -> list[str]:
 def propose_command(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path where it is not on PATH.
 
-    The words take the place of what the call under way said, of which `carried` may be taken over.
+    `words` override the options of the current call; of those, only the ones in `carried` are added.
     """
     own = [str(word) for word in words]
     options = _options_in_use()
@@ -45,7 +45,7 @@ def propose_command(command: str, *words: object, carried: Collection[str] = _SU
 
 
 def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
-    """Return a line as it is printed: a hint, or that of an error, with the command that it proposes."""
+    """Return the printed line of a hint or an error, with the command that it proposes."""
     if isinstance(said, Hint):
         return said.text.format(propose_command(said.command, *said.words))
     if isinstance(said, RoarbenchError) and said.hint:
@@ -68,7 +68,7 @@ def list_other_results(suite_results: "SuiteResults", command: str) -> str:
 
 
 def find_program_name() -> str:
-    """Return how this program is called: by its name where the shell finds it so, else by the path written."""
+    """Return the name of this program if the shell finds it by name, else the path by which it was called."""
     called = sys.argv[0]
     if not _is_called() or os.sep not in called:
         return _NAME
@@ -77,12 +77,12 @@ def find_program_name() -> str:
 
 
 def hide_password(url: str) -> str:
-    """Return a database's URL with stars for its password; a path or a name as it is."""
+    """Return a database's URL with stars instead of its password; a path or name is unchanged."""
     return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url))
 
 
 def _is_called() -> bool:
-    """Return whether this process is the program, and no script or notebook that imports it."""
+    """Return whether this process is the program rather than a script or notebook that imports it."""
     return Path(sys.argv[0]).name == _NAME
 
 

@@ -78,7 +78,7 @@ def discard_unwritable_output() -> None:
 
 
 def check_width() -> None:
-    """Refuse an impossible terminal width from the environment, which rich and typer would accept."""
+    """Raise CallerError for an impossible terminal width in the environment, which rich and typer would accept."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
         said = os.environ.get(name, "")
         if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):

@@ -1,4 +1,4 @@
-"""A suite's rows as charts: curves of accuracy, and bars of gains."""
+"""Draw a suite's rows as charts: curves of accuracy, and bars of gains."""
 
 from collections.abc import Mapping
 
@@ -29,8 +29,8 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     `published` adds the curves of a data set of Hooker et al. 2019 for the rows shown.
 
     Raises:
-        UnknownName: They did not use that data set.
-        CallerError: They measured another quantity than this board.
+        UnknownName: Hooker et al. did not use that data set.
+        CallerError: Hooker et al. did not measure the quantity that this table shows.
     """
     board = table.board
     lerf = board.protocol.order is Order.LERF
@@ -85,7 +85,7 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     a value means missing.
 
     Raises:
-        CallerError: There is no value at all.
+        CallerError: All values are missing.
     """
     if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")

@@ -1,4 +1,4 @@
-"""The paper's claims tested on its own table and on a suite's results."""
+"""Test the paper's claims on its own table and on a suite's results."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -51,7 +51,7 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 class Measure(NamedTuple):
-    """The numbers that claims are tested on, with the draws of each: of a row at a level, or of its gain at level 0."""
+    """The numbers on which claims are tested, with draws, by row and level; a row's gain is stored at level 0."""
 
     tables: Tables
     draws: Callable[[str, float], Sample | None]
@@ -94,7 +94,7 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
 def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     """Return every claim with its verdict on the paper's numbers and, with a suite's results, on ours.
 
-    `ours` is by ROAR; `own_network` exists where the suite has own-network gain.
+    `ours` are results of ROAR; `own_network` is given if the suite has own-network gain.
     """
     published = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [

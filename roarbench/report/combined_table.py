@@ -1,4 +1,4 @@
-"""One table for two questions: do features matter in the data (ROAR), does a map explain its network (own-network)?"""
+"""One table with ROAR (do features matter in the data?) and own-network gain (does a map explain its network?)."""
 
 import json
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ def asks_two_questions(suite: SuiteSpec) -> bool:
 
 
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
-    """Build the joint table; CallerError where neither table has any of these rows."""
+    """Build the joint table; CallerError if neither table has any of these rows."""
     named = results.suite.estimators if rows is None else rows
     tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
@@ -171,7 +171,7 @@ def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> Su
 
 
 def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
-    """Return the default table of a suite; CallerError where it has none of these rows."""
+    """Return the default table of a suite; CallerError if it has none of these rows."""
     if asks_two_questions(results.suite):
         return make_combined_table(results, rows)
     return make_suite_table(results, "", None, rows)

@@ -84,7 +84,7 @@ def find_runs(store: ResultsStore, name: str) -> Named:
 
 
 def _whole_id(store: ResultsStore, name: str) -> str:
-    """Return the one submission's id that begins with this text, or the estimator's of the table."""
+    """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
     entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
     if len(entries) > 1 and name not in entries:
         raise CallerError(f"{len(entries)} entries here begin with '{name}': {list_some(entries)}; write one of them")
@@ -164,7 +164,7 @@ def _provenance(result: RunResult) -> dict[str, Any]:
 
 
 def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
-    """Return the rankings that a run removed by, the weights that they explain, and their folders in this store."""
+    """Return the rankings used in a run, the weights that they explain, and their folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,

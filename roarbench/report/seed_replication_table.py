@@ -1,4 +1,4 @@
-"""The boards of a suite and of its replication side by side, for a person and for a program. Imports no torch."""
+"""Compare the tables of a suite and of its replication, formatted for a terminal and as JSON. Imports no torch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -126,7 +126,7 @@ def _beats(row: ReplicatedRow) -> str:
 
 
 def _against_random(row: ReplicatedRow, own: bool) -> str:
-    """Return the verdicts beside Random, which has 0 by construction under own-network gain."""
+    """Return the verdicts of the comparison with Random, whose own-network gain is 0 by construction."""
     said = next((said for said in row.verdicts if said.control == "random"), None)
     words = (said.one, said.other) if said else ()
     shown = (str(OwnNetworkTest.of(one, None).verdict) if own else one.replace(Verdict.SAME, SAME) for one in words)

@@ -68,7 +68,7 @@ class SuiteTable:
 
     @property
     def judged(self) -> bool:
-        """Return whether these rows have gains and ranks; mask-only accuracies have neither."""
+        """Return whether the rows have gains and ranks; rows of mask-only accuracy have neither."""
         return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
     @property
@@ -178,7 +178,7 @@ class SuiteTable:
 
     @cached_property
     def inconsistent(self) -> dict[str, str]:
-        """Return why an estimator's results do not belong together, by estimator."""
+        """Return, by estimator, why its results cannot be combined."""
         return self.suite_results.inconsistent(self.board.protocol, self.unit)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The table of a suite in six formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
+"""Format the table of a suite in six formats. A missing value is a dash in text, null in JSON and empty in CSV."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
 def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     """Format the table for a terminal of this many columns; columns that do not fit are left out.
 
-    With `notes` all notes follow, and name the missing columns; else three lines.
+    With `notes`, all notes follow, with the names of omitted columns; otherwise three lines.
     """
     columns = list_columns(table)
     kept = _choose_fitting(columns, width)

@@ -1,4 +1,4 @@
-"""A table in sentences: its notes, the warnings about its rows, and its methods for a paper's supplement."""
+"""Describe a table in sentences: notes, warnings about its rows, and the methods for a paper's supplement."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -272,9 +272,9 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     """Return the doubts about a row under a protocol, the gravest first.
 
     Args:
-        evidence: Of the suite.
+        evidence: Draws of the suite.
         protocol: The protocol of the verdict.
-        row: Of the protocol's board.
+        row: Row of the protocol's table.
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_off_zero(protocol, row):
@@ -336,7 +336,7 @@ def _noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
-    """Yield what else has a share of a row's gain under ROAR, and masks that tell the class by themselves."""
+    """Yield other causes of a row's ROAR gain, and a warning if its masks alone predict the class."""
     here = are_warnings_about(protocol)
     aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
     for mark in find_row_marks(evidence, name):
@@ -351,7 +351,7 @@ def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]
 def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
     """Yield how much a row's masks tell by themselves, where it is half of what its images tell or more.
 
-    One training on masks has no interval, and so no share: its value is said as it is.
+    A single training on masks has no interval and therefore no share; its value alone is reported.
     """
     t = evidence.mask_level
     alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))

@@ -86,7 +86,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 
 def _verdict(table: SuiteTable, row: Row) -> str | None:
-    """Return the verdict of a row beside Random, or of its own-network gain beside 0."""
+    """Return a row's verdict against Random, or of its own-network gain against 0."""
     found = row.network if table.board.protocol.by_networks else row.random
     return found.verdict if found else None
 

@@ -1,4 +1,4 @@
-"""Cells of a terminal's table that continue on the next line, between words."""
+"""Break cells of a terminal's table between words, so that they continue on the next line."""
 
 import re
 from collections.abc import Iterable, Sequence
