@@ -82,7 +82,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == weak
     flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
-    assert ("Held against random, self-reported: imp" in flagged["grad"]) == (name == "random")
+    assert ("Compared with random, self-reported: imp" in flagged["grad"]) == (name == "random")
 
 
 ELSE = "this store also has: roarbench table --suite made-up "

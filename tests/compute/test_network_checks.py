@@ -75,7 +75,7 @@ def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, 
 def test_probabilities_instead_of_logits_are_told(after, said, dtype):
     images, kept = IMAGES.to(dtype), IMAGES.to(dtype)
     found = check_network(made(lambda x: x, after).to(dtype), images, "net")
-    assert [line.partition(" where ")[0] for line in found] == said
+    assert [line.partition(" instead ")[0] for line in found] == said
     torch.testing.assert_close(images, kept, rtol=0, atol=0)
 
 
