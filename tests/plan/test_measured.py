@@ -60,7 +60,7 @@ def test_a_table_has_neither_pixels_nor_fills_of_neighbours():
     assert {block.fill for block in set_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
     with pytest.raises(CallerError, match="unit is 'pixel', and a table has no pixels; write scalar"):
         set_fill_and_unit(table, "", Unit.PIXEL)
-    with pytest.raises(CallerError, match="a table has mean, black, noise"):
+    with pytest.raises(CallerError, match="a table can have mean, black, noise"):
         set_fill_and_unit(table, "blur")
 
 
