@@ -101,7 +101,9 @@ def write_arrays(
     splits = _splits(train, test)
     if train is None and (trains := [one for one in settings["protocols"] if _retrain(one) is not ScoredNetwork.NONE]):
         seen = f"{trains[0]} trains networks, and there are no training images"
-        raise CallerError(f"{seen}; hand them in, or ask what trains nothing, such as protocols=('morf', 'lerf')")
+        raise CallerError(
+            f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
+        )
     few = splits[Split.TEST].images[:_FEW]
     given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
     for split, one in splits.items():
@@ -174,7 +176,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
         except RuntimeError as error:  # weights do not fit
             seen = fit_on_one_line(str(error), 160)
             raise CallerError(
-                f"{file or 'its file'} builds another network ({seen}); build the one that you hand in"
+                f"{file or 'its file'} builds a different network ({seen}); build the network that you pass"
             ) from None
     return given
 

@@ -240,7 +240,7 @@ class _Evaluation(NamedTuple):
         left = ", ".join(protocol for protocol in all_of if protocol not in asked)
         if not blocks:
             seen = f"{name} has maps of test images, and {left} of {plan.title} also ranks training images"
-            raise CallerError(f'{seen}; hand in {{"test": maps, "train": maps}}')
+            raise CallerError(f'{seen}; pass {{"test": maps, "train": maps}}')
         self.said.print(f"{name}: {', '.join(asked)}; maps of training images would also give {left}", soft_wrap=True)
         return replace(plan, blocks=blocks)
 

@@ -124,7 +124,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
     named = dict.fromkeys(controls) | {name: name for name in controls} | dict(named)
     if wrong := [name for name in named if not isinstance(name, str)]:
-        raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a text")
+        raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
     table = {name: _table_row(one) for name, one in named.items() if isinstance(one, str)}
     others = {name: _read(name, one, images, networks) for name, one in named.items() if name not in table}
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
@@ -194,7 +194,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
 def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function as (model, images, targets, generator), by the convention of its signature."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
-        raise CallerError(f"{name} belongs to an object of captum, which has one network; write its class")
+        raise CallerError(f"{name} is bound to a captum object and so to one network; pass the class")
     try:
         held = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):

@@ -42,7 +42,7 @@ def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
-        raise CallerError(f"{what} cannot be read as an array ({seen}); hand in one array or tensor") from None
+        raise CallerError(f"{what} cannot be read as an array ({seen}); pass one array or tensor") from None
     if found.dtype.kind not in "biuf":
         raise CallerError(f"{what} have type {found.dtype}, expected real numbers")
     return np.ascontiguousarray(found) if found.ndim else found

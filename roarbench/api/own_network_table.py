@@ -217,7 +217,7 @@ def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Ten
     agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
     if not len(agreed):
         raise CallerError(
-            f"the networks put none of the {len(pixels)} images into one class; expected networks of the same classes"
+            f"the networks agree on none of the {len(pixels)} images; expected networks of the same classes"
         )
     return agreed, predicted[0, agreed]
 

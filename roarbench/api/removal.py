@@ -172,7 +172,7 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
 def list_networks(given: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(given, nn.Module) or not isinstance(given, Iterable):
-        raise CallerError(f"networks are one {type(given).__name__}; write [model, sibling_1, sibling_2]")
+        raise CallerError(f"networks is a single {type(given).__name__}; write [model, sibling_1, sibling_2]")
     for number, one in enumerate(listed := list(given), 1):
         if not isinstance(one, nn.Module):
             raise CallerError(f"network {number} is a {type(one).__name__}, expected a torch.nn.Module")

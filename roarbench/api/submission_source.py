@@ -51,7 +51,7 @@ _WAYS = {  # by number of required arguments
     4: "estimate = {call}\n",  # a submission's form, with a generator
 }
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
-_ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
+_ADVICE = "create it inside your function, or pass precomputed maps"
 
 
 def write_submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
@@ -300,5 +300,5 @@ def _literal(value: object, name: str) -> object:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         same = False
     if not same:
-        raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot stand in a file; {_ADVICE}")
+        raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot be written to a file; {_ADVICE}")
     return value

@@ -104,7 +104,7 @@ class SuiteResult:
         """Return the rows of both, read anew; CallerError if suites or stores differ."""
         if (self.plan, self.question) != (other.plan, other.question):
             seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
-            raise CallerError(f"{seen}; join rows of one")
+            raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
         return self.read(self.plan, self.question, {**self.names, **other.names}, both)
 

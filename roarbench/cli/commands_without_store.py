@@ -13,10 +13,16 @@ from roarbench.plan.suites import copy_suite_file
 
 def suites(
     suite: Annotated[
-        str, declare_argument("Count what this suite asks for; or `show`, to print a file.", "[NAME|FILE|show]", "all")
+        str,
+        declare_argument(
+            "Suite whose runs and cost are counted; or `show`, to print its file.", "[NAME|FILE|show]", "all"
+        ),
     ] = "",
     name: Annotated[
-        str, declare_argument("After `show`: print this suite's file, to change it: > mine.toml.", "[NAME]", "none")
+        str,
+        declare_argument(
+            "With `show`: print this suite's TOML file; redirect it to edit a copy (`> mine.toml`).", "[NAME]", "none"
+        ),
     ] = "",
     format: Report = "text",
 ) -> None:

@@ -78,7 +78,7 @@ Limit = Annotated[
 Data = Annotated[Path | None, declare_option("Read images from this folder, in the hub's layout.", "DIR")]
 Rows = Annotated[
     list[str] | None,
-    declare_option("Only these, separated by commas.", "A,B", "all", autocompletion=complete_estimators),
+    declare_option("Use only these estimators, separated by commas.", "A,B", "all", autocompletion=complete_estimators),
 ]
 Fill = Annotated[
     str,
@@ -206,9 +206,7 @@ class EngineOptions:
     ] = False
     check_files: Annotated[
         bool,
-        declare_option(
-            "Read large files whole before the work, also those that were read whole once, and compare them."
-        ),
+        declare_option("Verify full checksums of large files before the run, even of files that were verified before."),
     ] = False
 
     def __post_init__(self) -> None:
@@ -245,13 +243,15 @@ class ResultsOptions(_Source):
     data: Annotated[
         str,
         declare_option(
-            "Results on the images in this folder, or with this fingerprint prefix.", "DIR", "the suite's own images"
+            "Use results for the images in this folder, or with this data fingerprint prefix.",
+            "DIR",
+            "the suite's own images",
         ),
     ] = ""
     reference: Annotated[
         list[str] | None,
         declare_option(
-            "Results that explain these weights: a file, or their name in titles. Repeatable.",
+            "Use results that explain these weights: a file, or the name in table titles. Repeatable.",
             "FILE|NAME",
             "the suite's own",
         ),

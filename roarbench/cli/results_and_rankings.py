@@ -49,7 +49,7 @@ def check(folder: Folder, before: Before = None) -> None:
 
     found = check_folder(folder, before)
     rows = sum(map(len, found.values()))
-    err.print(f"{folder}: {format_count(len(found), 'file')}, {format_count(rows, 'result')}: all as they should be")
+    err.print(f"{folder}: {format_count(len(found), 'file')}, {format_count(rows, 'result')}: all checks passed")
 
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
@@ -65,7 +65,7 @@ def submit(
     suite: SuiteName,
     row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
     folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
-    about: Annotated[str, declare_option("Whose results these are, one line.")],
+    about: Annotated[str, declare_option("One line on who computed the results.")],
     write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
     store: StoreDir = STORE,
     db: Db = "",
@@ -93,11 +93,13 @@ def export_rankings(
     *,
     folder: Annotated[Path, declare_argument("New folder.")],
     suite: SuiteName,
-    about: Annotated[str, declare_option("Who made them and on what, one line.")],
-    references_only: Annotated[bool, declare_option("Explained networks alone.", flags="--references-only")] = False,
+    about: Annotated[str, declare_option("One line on who made the rankings, and on which machine.")],
+    references_only: Annotated[
+        bool, declare_option("Write only the explained networks, without rankings.", flags="--references-only")
+    ] = False,
     work: WorkOptions,
 ) -> None:
-    """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
+    """Write all rankings of a suite and the explained networks to a folder, with checksums."""
     from roarbench.execution.ranking_bundle import export_rankings as export
 
     with _open_suite(work, suite) as (place, _):

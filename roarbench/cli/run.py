@@ -212,8 +212,8 @@ def replicate(
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 
-    What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
-    two, worse in the other.
+    First completes the suite itself if it is unfinished. Exits with code 1 if a verdict is contradicted: better in one
+    of the two, worse in the other.
     """
     if against and submitted.submission:
         raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
@@ -239,7 +239,7 @@ def replicate(
     )
     if others := list_uncompared_protocols(found, part):
         alone = propose_command("replicate", "--suite", part.called, "--protocol", others[0])
-        err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
+        err.print(f"not compared: {', '.join(others)}; to compare one of these, run `{alone}`", soft_wrap=True)
     if any(one.opposed for one in found.values() if one):
         raise typer.Exit(1)
 

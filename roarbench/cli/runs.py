@@ -51,7 +51,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
         f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
     )
     err.print(
-        f"{words}; `{propose_command('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True
+        f"{words}; `{propose_command('run')}` does what is due" if due else f"{words}; nothing to retry", soft_wrap=True
     )
 
 
@@ -83,7 +83,7 @@ def archive(
     with open_results(store, db, read_only=False) as results:
         named = find_runs(results, what)
         if named.built_in and not yes:
-            raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off all the same")
+            raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off anyway")
         gone = take_off(results.database, named.keys, why)
     counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
-    err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still tells of them", soft_wrap=True)
+    err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still shows them", soft_wrap=True)

@@ -76,7 +76,7 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    notes: Annotated[bool, declare_option("Say below the table all about its numbers.", flags="--notes")] = False,
+    notes: Annotated[bool, declare_option("Print all notes below the table.", flags="--notes")] = False,
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
@@ -118,7 +118,7 @@ def compare(
     else:
         parts, shown = _difference_record(names, compared), [compared]
     if not shown:
-        raise CallerError(f"{found.stored.title} has no question that was asked of both {first} and {second}")
+        raise CallerError(f"{found.stored.title} has no protocol that measured both {first} and {second}")
     text = "\n".join(_difference_text(found.stored.title, names, each) for each in shown)
     print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
 
@@ -257,7 +257,7 @@ def report(
     out_file: Annotated[Path, declare_option("New file, .html or .pdf.", "FILE", flags="-o --output")],
     source: ResultsOptions,
 ) -> None:
-    """Write boards, curves, doubts, methods, provenance and BibTeX into one file for a paper's supplement."""
+    """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
     from leaderboard.report import write_report
     from leaderboard.views import SuiteView
     from roarbench.analysis.results_query import load_suite_results
@@ -271,7 +271,10 @@ def report(
 
 
 _Shown = Annotated[
-    str, declare_option("Show only boards on these images, or with this fingerprint prefix.", "DIR", "all")
+    str,
+    declare_option(
+        "Show only boards for the images in this folder, or with this data fingerprint prefix.", "DIR", "all"
+    ),
 ]
 
 

@@ -140,7 +140,7 @@ def test_a_network_that_cannot_be_written_is_built_by_a_file(tmp_path):
     suite = suite_of(tmp_path, model, network=f"{file}:made")
     torch.testing.assert_close(logits_in(suite, images), model(torch.from_numpy(images)))
     file.write_text(FILE.replace("(4, classes)", "(4, classes + 1)"))
-    with pytest.raises(roarbench.CallerError, match="builds another network .*size mismatch"):
+    with pytest.raises(roarbench.CallerError, match="builds a different network .*size mismatch"):
         suite_of(tmp_path, model, network=f"{file}:made")
     with pytest.raises(roarbench.CallerError, match="cannot read nowhere.py"):
         suite_of(tmp_path, model, network="nowhere.py:made")

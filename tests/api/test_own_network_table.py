@@ -117,10 +117,10 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
         ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "maps of shape \\(9, 6, 6\\)"),
         ({"estimators": {"a": lambda model: None}}, "a takes the network alone and returned a NoneType"),
         ({"estimators": {"a": InputXGradient(nn.Identity())}}, "write the class InputXGradient"),
-        ({"estimators": {"a": InputXGradient(nn.Identity()).attribute}}, "belongs to an object of captum"),
+        ({"estimators": {"a": InputXGradient(nn.Identity()).attribute}}, "is bound to a captum object"),
         ({"estimators": {"a": LayerGradCam}}, "a needs more than a network; write a function of the network"),
         ({"estimators": {"a": [None] * 3}}, "maps of a have type object"),
-        ({"estimators": {3: "grad"}}, "the name of an estimator is 3, expected a text"),
+        ({"estimators": {3: "grad"}}, "the name of an estimator is 3, expected a string"),
         ({"estimators": {"a": [torch.full((60, 6, 6), float("nan"))] * 3}}, "a: the map of image 0 holds NaN"),
         ({"estimators": torch.zeros(60, 6, 6)}, 'a Tensor without a name; write {"mine": …}'),
         ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "a for network 1: maps have shape"),
@@ -138,7 +138,7 @@ def test_refuses(networks, images, change, words):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda networks: networks[0], "networks are one Sequential; write \\[model, sibling_1, sibling_2\\]"),
+        (lambda networks: networks[0], "networks is a single Sequential; write \\[model, sibling_1, sibling_2\\]"),
         (lambda networks: [*networks[:2], "ig"], "network 3 is a str, expected a torch.nn.Module"),
     ],
 )

@@ -108,12 +108,12 @@ def test_another_value_in_use_is_another_row(monkeypatch):
 
 def test_what_cannot_stand_in_a_file_is_refused_in_words():
     for given, words in (
-        (by_network, "'NETWORK' is a Linear, which cannot stand in a file; .* hand in maps"),
+        (by_network, "'NETWORK' is a Linear, which cannot be written to a file; .* pass precomputed maps"),
         (closing_over(NETWORK), "'factor' is a Linear"),
         (functools.partial(with_factor, factor=NETWORK), "is a Linear"),
         (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
         (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),
-        (Own(None), "is a Own, which cannot stand in a file"),
+        (Own(None), "is a Own, which cannot be written to a file"),
     ):
         with pytest.raises(CallerError, match=words):
             make_submission("mine", given)

@@ -124,8 +124,8 @@ def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compare
     store, _ = run
     shown = call("replicate", *ASKED, "--store", store)
     assert shown.out.strip().startswith("ROAR, both v1") and "Own-network" not in shown.out
-    (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; `"))
-    assert line.endswith(" compares one") and " --protocol own-network" in line
+    (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; to compare "))
+    assert "one of these, run `" in line and " --protocol own-network" in line
     found = record(call, "replicate", *ASKED, "--store", store)
     assert found["own_network"] is None and {row["estimator"] for row in found["roar"]["rows"]} == {"random", "grad"}
     alone = record(call, "replicate", *ASKED, "--store", store, "--protocol", "roar")
