@@ -21,7 +21,7 @@ from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_device, list_gpu_ids
-from roarbench.execution.speed_measurement import draw_images
+from roarbench.execution.rate_measurement import draw_images
 from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.recipes import find_recipe

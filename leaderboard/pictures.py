@@ -19,7 +19,12 @@ from leaderboard.page_text import make_slug
 from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.matched_masks import assign_strata, compute_changes, draw_matching_ties, make_other_image_masks
+from roarbench.compute.change_matched_masks import (
+    assign_strata,
+    compute_changes,
+    draw_matching_ties,
+    make_other_image_masks,
+)
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.enums import TEST_IDS, Order, Split, Unit
 from roarbench.errors import StoreError

@@ -10,7 +10,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
-from roarbench.files import write_new
+from roarbench.files import write_if_absent
 from roarbench.plan.suites import format_suite_option
 from roarbench.report.estimator_facts import make_profile
 from roarbench.report.table_notes import describe_methods, list_origins
@@ -51,9 +51,9 @@ def write_report(view: SuiteView, path: Path) -> None:
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
     html = render_report(view)
     if path.suffix == ".html":
-        write_new(path, lambda temporary: temporary.write_text(html, "utf-8"))
+        write_if_absent(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:
-        write_new(path, lambda temporary: _print(html, temporary))
+        write_if_absent(path, lambda temporary: _print(html, temporary))
 
 
 def _print(html: str, path: Path) -> None:

@@ -40,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path)
     return made
 
 
-def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
+def write_if_absent(path: Path, write: Callable[[Path], Made]) -> Made:
     """Write a file that does not exist yet; return the result of `write`.
 
     Raises:

@@ -31,7 +31,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.compute.streaming import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
 from roarbench.enums import Unit
-from roarbench.execution.speed_measurement import draw_images
+from roarbench.execution.rate_measurement import draw_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.text import format_duration

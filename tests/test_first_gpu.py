@@ -10,8 +10,8 @@ from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, trainin
 
 from roarbench.compute.streaming import StreamedImages
 from roarbench.enums import Unit
+from roarbench.execution.rate_measurement import draw_images
 from roarbench.execution.rates import GPU, assume_rates
-from roarbench.execution.speed_measurement import draw_images
 from roarbench.plan.suites import find_suite
 
 

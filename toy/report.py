@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from roarbench.report.figures import Axis, Chart, Curve
+from roarbench.report.curve_panels import Axis, Chart, Curve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # characters

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.checks import Dropped
+from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from roarbench.analysis.faithfulness import list_score_specs
+from roarbench.analysis.retraining_free_metrics import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.checks import (
+from roarbench.analysis.result_consistency import (
     Dropped,
     describe_at_chance,
     describe_reference_accuracy,
@@ -30,7 +30,7 @@ from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import drop_training_spread
-from roarbench.stats.variance import Spread, estimate_spread
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 

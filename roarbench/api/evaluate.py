@@ -38,8 +38,8 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
+from roarbench.submissions.adapters import Estimate, NoEstimate, estimate_of
 from roarbench.submissions.checks import refuse_unrepeatable_maps
-from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of
 from roarbench.submissions.file import Submission, check_source, read_submission
 
 _TRIED = 4  # noise images for a function's trial

@@ -19,7 +19,7 @@ from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import Maps, compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
-from roarbench.submissions.entry_points import adapt_captum, adapt_quantus
+from roarbench.submissions.adapters import adapt_captum, adapt_quantus
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 

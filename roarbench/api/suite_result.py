@@ -163,12 +163,12 @@ class SuiteResult:
         """
         import pandas
 
-        from roarbench.report.combined_table import flatten_rows, list_shared_values_of_tables
+        from roarbench.report.combined_table import flatten_rows, list_shared_values_by_table
         from roarbench.report.table_values import list_flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
         if isinstance(table, TwoQuestions):
-            flat, shared = flatten_rows(table), list_shared_values_of_tables(table)
+            flat, shared = flatten_rows(table), list_shared_values_by_table(table)
         else:
             flat, shared = list_flat_rows(table), list_shared_values(table)
         called = {row: name for name, row in self._called.items()}
@@ -217,8 +217,8 @@ class SuiteResult:
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
         """
-        from roarbench.report.charts import draw_gains, make_chart
-        from roarbench.report.figures import make_figure, save_figure
+        from roarbench.report.curve_panels import make_figure, save_figure
+        from roarbench.report.suite_charts import draw_gains, make_chart
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
         if not (protocol or unit or published) and asks_two_questions(self.stored.suite):

@@ -100,7 +100,7 @@ def toy(
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
-    from roarbench.report.figures import make_figure, save_figure
+    from roarbench.report.curve_panels import make_figure, save_figure
     from toy.linear import experiment
     from toy.report import make_chart, to_json, to_text
 

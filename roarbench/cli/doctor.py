@@ -20,10 +20,10 @@ from roarbench.datasets.locations import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
+from roarbench.execution.rate_measurement import format_training_speeds, measure_training_modes
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores, read_package_version
-from roarbench.store.training_modes import note_training_modes, suggest_compiling
+from roarbench.store.training_speeds import note_training_modes, suggest_compiling
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.preflight import check_sandbox
 from roarbench.submissions.watch import find_parent_group
@@ -75,7 +75,7 @@ def record_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
         then = "run compiles, as the recipe says"
     else:
         then = suggest_compiling(workspace, suite) or "run trains uncompiled"
-    return Diagnosis("training", f"{describe_training_modes(speeds)}; {then}", True, "")
+    return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
 
 
 def _compute() -> list[Diagnosis]:

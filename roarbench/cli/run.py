@@ -171,7 +171,7 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
     """
     from roarbench.devices import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
-    from roarbench.store.training_modes import suggest_compiling
+    from roarbench.store.training_speeds import suggest_compiling
 
     gpus = list_gpu_ids()
     if not place.compile and gpus and (why := suggest_compiling(workspace, part)):

@@ -72,10 +72,10 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     Returns:
         uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
     """
-    return encode_sorted(keys, np.sort(keys, axis=1), layout)
+    return encode_with_sorted_copy(keys, np.sort(keys, axis=1), layout)
 
 
-def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
+def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
     """Encode keys as `encode` does, given a sorted copy of them.
 
     Equal keys must not lie on both sides of a boundary; `find_cut_ties` finds the rows in which they do.

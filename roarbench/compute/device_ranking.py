@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.compute.bit_planes import Keys, Layout, encode, encode_sorted, find_cut_ties, find_flips
+from roarbench.compute.bit_planes import Keys, Layout, encode, encode_with_sorted_copy, find_cut_ties, find_flips
 from roarbench.compute.ranking import arrange_features, sort_bits, sort_keys
 from roarbench.enums import Unit
 
@@ -52,7 +52,7 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     bits = sort_bits(named)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
     ordered = np.sort(bits, axis=1)
-    found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)
+    found, tied = encode_with_sorted_copy(bits, ordered, layout), find_cut_ties(ordered, layout)
     if tied.any():
         found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
     return Ranked(found, compute_largest_tie_shares(ordered))

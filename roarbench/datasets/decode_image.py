@@ -66,7 +66,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     for truncated in (False, True):
         try:
             with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
-                lower = read_lower_bytes(image, content)
+                lower = read_lower_colour_bytes(image, content)
                 image.load()
                 plain, repairs = _upright(image)
                 values = read_deep_values(plain, lower and _upright(lower)[0])
@@ -91,11 +91,11 @@ class Inspected(NamedTuple):
     bits: int = 0  # used bits of an image with more than 8 bits per channel
 
 
-def inspect_image(content: bytes) -> Inspected:
+def try_decoding(content: bytes) -> Inspected:
     """Check whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
-            lower = read_lower_bytes(image, content)
+            lower = read_lower_colour_bytes(image, content)
             image.load()
             return Inspected("", _bits(read_deep_values(image, lower)))
     except MemoryError:
@@ -240,7 +240,7 @@ def is_deep_grey(mode: str) -> bool:
     return mode == "I" or mode.startswith("I;16")
 
 
-def read_lower_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
+def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     """Return the lower bytes of a colour image with 16 bits per channel; None for other images.
 
     If only the upper bytes can be read, these are returned.
@@ -274,7 +274,7 @@ def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | 
 
     Args:
         image: Loaded.
-        lower: Result of `read_lower_bytes`, turned like the image.
+        lower: Result of `read_lower_colour_bytes`, turned like the image.
 
     Raises:
         UnknownRange: The values are floats or negative numbers.

@@ -192,7 +192,7 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
     return {"train": train, "test": test} if train else only
 
 
-def refuse_missing(files: list[Path]) -> None:
+def refuse_missing_shards(files: list[Path]) -> None:
     """Raise DataError if files of a split are missing, according to names such as `train-00000-of-00003`."""
     found = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
     for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:

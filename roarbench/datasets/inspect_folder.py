@@ -18,7 +18,7 @@ from PIL import Image
 
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_own_record
-from roarbench.datasets.decode_image import inspect_image, is_deep_grey, refuse_damaged, round_up_depth
+from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged, round_up_depth, try_decoding
 from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
 from roarbench.datasets.locations import shorten_hub_error
 from roarbench.datasets.sources import count_images
@@ -138,7 +138,7 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        seen = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
+        seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
     return _set_depth(found, (one.bits for one in seen))
@@ -199,14 +199,14 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
         if lack := _lack(found[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
-            file_formats.refuse_missing(found[name])
+            file_formats.refuse_missing_shards(found[name])
         group = file_formats.list_row_groups(found[train])[0]
         rows = np.arange(min(group.rows, _LOOKED_AT))
         contents = [one for part in file_formats.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _set_shape(_set_splits(record, train, test), contents)
-    return _set_depth(record, (inspect_image(content).bits for content in contents))
+    return _set_depth(record, (try_decoding(content).bits for content in contents))
 
 
 def _columns(file: Path) -> tuple[str, str]:

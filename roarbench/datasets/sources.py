@@ -217,7 +217,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
         if record.own:
-            file_formats.refuse_missing(list(found[name]))
+            file_formats.refuse_missing_shards(list(found[name]))
     return {split: found[name] for split, name in record.split_names.items()}
 
 

@@ -238,7 +238,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
             variants.setdefault((e.variant, find_settings(e)), set()).add((e.base, e.form))
     costs = list(own.values())
     for (_, settings), wanted in variants.items():
-        single, repeated = list_needed_bases(wanted)
+        single, repeated = list_plain_and_noisy_bases(wanted)
         costs += [_cost(single, settings), *[_cost(repeated, settings)] * settings.samples]
     return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
 
@@ -248,7 +248,7 @@ def _cost(bases: Set[str], settings: Settings) -> Passes:
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
 
-def list_needed_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
+def list_plain_and_noisy_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
     """Return the base maps that are needed on the image itself, and those needed on its noisy copies."""
     single = {base for base, form in wanted if form not in NOISY}
     return single, {base for base, form in wanted if form in NOISY}

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_memory
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
-from roarbench.estimators.catalogue import Form, find_settings, list_needed_bases
+from roarbench.estimators.catalogue import Form, find_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, Settings, blur
 from roarbench.estimators.families.gradients import Note, compute_base_maps
+from roarbench.estimators.image_draws import compute_noise_scale, draw_normal_noise
 from roarbench.estimators.network_surgery import convert_precision
-from roarbench.estimators.noise import compute_noise_scale, draw_normal_noise
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
@@ -104,7 +104,7 @@ class _RunningMaps:
         self._look = look
         images = look.batch.images
         self._images = images.contiguous(memory_format=choose_float32_layout(images.device))
-        single, self._repeated = list_needed_bases(look.wanted)
+        single, self._repeated = list_plain_and_noisy_bases(look.wanted)
         self.samples = look.settings.samples if self._repeated else 0
         self._clean = self._bases(self._images, single)
         self._scale = compute_noise_scale(self._images, look.settings.noise)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
+from roarbench.compute.change_matched_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.degrade import (
     DegradedImages,
     compute_removal_magnitude,
@@ -22,7 +23,6 @@ from roarbench.compute.degrade import (
     unpack_bits,
 )
 from roarbench.compute.inputs import Inputs
-from roarbench.compute.matched_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streaming import StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes

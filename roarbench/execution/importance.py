@@ -32,8 +32,8 @@ from roarbench.estimators.engine import (
 )
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
+from roarbench.estimators.image_draws import draw_other_targets
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.noise import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.workload import count_explained_at_once
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_neighbours

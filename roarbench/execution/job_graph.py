@@ -20,7 +20,7 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import jobs, ranking_jobs
-from roarbench.execution.common_networks import train_common_network, tune_common_network
+from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.change_matched_masks import compute_smoothness
 from roarbench.compute.degrade import RedrawnImages, RemovedMaps
 from roarbench.compute.inputs import Inputs, Normalisation
-from roarbench.compute.matched_masks import compute_smoothness
 from roarbench.compute.prediction import Scored, count_scored_at_once, predict, predict_each
 from roarbench.compute.streaming import StreamedMask
 from roarbench.compute.train import fit
@@ -31,7 +31,6 @@ from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
-from roarbench.execution.common_networks import load_scoring_network, make_images_with_exchanged_masks
 from roarbench.execution.device_inputs import (
     find_removed_on_device,
     get_device_mean,
@@ -43,6 +42,7 @@ from roarbench.execution.device_inputs import (
 )
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.pretrained_weights import load_given_weights
+from roarbench.execution.shared_scoring_networks import load_scoring_network, make_images_with_exchanged_masks
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.analysis.checks import is_near_chance
+from roarbench.analysis.result_consistency import is_near_chance
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from roarbench.datasets import decoding
+from roarbench.datasets import parallel_decoding
 from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import Rates
@@ -20,9 +20,9 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workload import count_filled_images, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
-    count_reference_epochs,
     describe_run,
     express_tuning_in_epochs,
+    find_epochs_per_reference,
     find_protocol_name,
     list_ranked_splits,
 )
@@ -58,7 +58,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
-        epochs = count_reference_epochs(suite)
+        epochs = find_epochs_per_reference(suite)
         predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
@@ -243,7 +243,7 @@ class DecodeWatch(Meter):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._first: decoding.Progress | None = None
+        self._first: parallel_decoding.Progress | None = None
         self._start = 0.0
 
     @property
@@ -251,7 +251,7 @@ class DecodeWatch(Meter):
         """Return whether anything was decoded."""
         return self._first is not None
 
-    def note(self, progress: decoding.Progress) -> None:
+    def note(self, progress: parallel_decoding.Progress) -> None:
         """Show the progress."""
         if self._first is None:
             self._first, self._start = progress, time.monotonic()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
+from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
 from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs

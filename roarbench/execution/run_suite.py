@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.checks import NEAR_CHANCE
+from roarbench.analysis.result_consistency import NEAR_CHANCE
 from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.external_networks import find_library

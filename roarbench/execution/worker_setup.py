@@ -9,8 +9,8 @@ from roarbench.devices import (
     list_gpu_ids,
 )
 from roarbench.errors import CallerError
+from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.speed_measurement import measure_worker_rates
 from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine, Job, JobOutcome
 from roarbench.local_workers import LocalEngine

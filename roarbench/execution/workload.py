@@ -21,8 +21,8 @@ from roarbench.plan.planned_runs import (
     Point,
     RankedSplit,
     SharedInputs,
-    count_reference_epochs,
     express_tuning_in_epochs,
+    find_epochs_per_reference,
     list_ranked_splits,
     list_shared_inputs,
     list_stored_levels,
@@ -103,7 +103,7 @@ def count_work(
         references=trainings - retrained,
         scorings=len(points) - own,
         images_decoded=images,
-        images_reference=reference * count_reference_epochs(suite) * train,
+        images_reference=reference * find_epochs_per_reference(suite) * train,
         images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_tuning_in_epochs(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(

@@ -8,7 +8,7 @@ from pathlib import Path
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
-from roarbench.files import write_new
+from roarbench.files import write_if_absent
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import make_suite_name
 from roarbench.plan.suites import SUITES
@@ -55,7 +55,7 @@ def write_suite(
         )
     if not path.exists():
         text = tune(text, path)
-    write_new(path, lambda place: place.write_text(text, "utf-8"))
+    write_if_absent(path, lambda place: place.write_text(text, "utf-8"))
     return path
 
 

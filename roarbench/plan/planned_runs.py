@@ -155,7 +155,7 @@ def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpe
     return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
 
 
-def count_reference_epochs(suite: SuiteSpec) -> float:
+def find_epochs_per_reference(suite: SuiteSpec) -> float:
     """Return the epochs of the explained network's training; 0 for given weights."""
     return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 

@@ -180,7 +180,7 @@ def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None)
 def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
     """Format the table as `json`, `csv`, `markdown` or `latex`; the last two with three lines of notes or all."""
     if style == "json":
-        return json.dumps(list_shared_values_of_tables(table) | {"rows": nest_rows(table)}, indent=1)
+        return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     said = table.all_notes if notes else table.notes
@@ -195,7 +195,7 @@ def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
     return {"roar": table.roar, "own_network": table.own}
 
 
-def list_shared_values_of_tables(table: TwoQuestions) -> dict[str, Any]:
+def list_shared_values_by_table(table: TwoQuestions) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
     of_each = {name: list_shared_values(each) for name, each in _parts(table).items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.checks import Dropped
+from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError
 from roarbench.plan.planned_runs import Point, describe_run

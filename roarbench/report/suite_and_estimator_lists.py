@@ -13,7 +13,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import count_reference_epochs, expand_points, list_shared_inputs, make_tuning_recipe
+from roarbench.plan.planned_runs import expand_points, find_epochs_per_reference, list_shared_inputs, make_tuning_recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, Likeness
@@ -33,7 +33,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
     reference = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
     epochs = trainings * recipe.epochs + len(inputs.tuned) * make_tuning_recipe(recipe).epochs
-    epochs += reference * count_reference_epochs(suite)
+    epochs += reference * find_epochs_per_reference(suite)
     return {
         "suite": suite.name,
         "version": suite.version,

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.faithfulness import METRICS, Metric, compute_probability_drops
+from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Flag,
     Mark,

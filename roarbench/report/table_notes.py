@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.own_network_results import explain_no_shared_images
+from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,

@@ -25,7 +25,7 @@ from roarbench.stats.own_network_gain import (
 from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_gains
-from roarbench.stats.variance import References, Spread, estimate_spread
+from roarbench.stats.variance_components import References, Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_answers
-from roarbench.stats.variance import (
+from roarbench.stats.variance_components import (
     PRIORS,
     ReferenceCurve,
     References,
     Spread,
     Trainings,
-    can_vary,
     compute_reference_curves,
     estimate_spread,
+    is_not_constant_zero,
 )
 
 _CHUNK = 2_000_000  # image counts in float32 at once: 8 MB
@@ -151,7 +151,7 @@ def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spr
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
     references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
-        if not can_vary(bits):
+        if not is_not_constant_zero(bits):
             continue
         if references and point in scores.references:
             true[column], whole[column] = references.cell(point)

@@ -12,7 +12,7 @@ from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
-from roarbench.stats.variance import Spread
+from roarbench.stats.variance_components import Spread
 
 
 def drop_training_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:

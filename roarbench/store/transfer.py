@@ -25,7 +25,7 @@ from sqlalchemy import Connection, select
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import compute_sha256, write_new
+from roarbench.files import compute_sha256, write_if_absent
 from roarbench.identity import check_record, encode_canonically, make_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
@@ -183,7 +183,7 @@ def export_results(
     table = pa.Table.from_pylist(
         [_export_row(result, sources) for result in stored], schema=COLUMNS.with_metadata(about)
     )
-    write_new(path, lambda temporary: pq.write_table(table, temporary))
+    write_if_absent(path, lambda temporary: pq.write_table(table, temporary))
     return len(stored)
 
 
@@ -348,7 +348,7 @@ def write_results_csv(store: ResultsStore, path: Path) -> int:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             return write_csv(file, _lines(store))
 
-    return write_new(path, write)
+    return write_if_absent(path, write)
 
 
 def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import channel, limits  # noqa: E402
-from roarbench.submissions.entry_points import Estimate, NoEstimate, estimate_of  # noqa: E402
+from roarbench.submissions.adapters import Estimate, NoEstimate, estimate_of  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 

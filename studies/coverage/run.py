@@ -25,7 +25,7 @@ from roarbench.stats.compute_board import compute_drawn_board
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
-from roarbench.stats.variance import Spread, estimate_spread
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
+from roarbench.compute.change_matched_masks import assign_strata, make_other_image_masks
 from roarbench.compute.degrade import DegradedImages, compute_removal_magnitude
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
-from roarbench.compute.matched_masks import assign_strata, make_other_image_masks
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict
 from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
@@ -34,7 +34,7 @@ from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import NOISE, Batch, blur
-from roarbench.estimators.noise import make_noisy_copies
+from roarbench.estimators.image_draws import make_noisy_copies
 from roarbench.estimators.randomness import pair_images
 from roarbench.plan.planned_runs import make_tuning_recipe
 from roarbench.plan.recipes import find_recipe

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roarbench.analysis.faithfulness import METRICS
+from roarbench.analysis.retraining_free_metrics import METRICS
 from roarbench.execution.quantus import QuantusInput, score_maps
 from studies.own_network.lab import Lab
 from studies.own_network.make import ROWS

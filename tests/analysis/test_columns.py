@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.faithfulness import METRICS, compute_probability_drops, list_score_specs
+from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.stored_results import add_prediction_stability, collect_results
 from roarbench.analysis.validity import compute_validity_panel

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.checks import is_at_chance, is_near_chance
+from roarbench.analysis.result_consistency import is_at_chance, is_near_chance
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
@@ -19,8 +19,8 @@ from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
-from roarbench.report.charts import make_chart
 from roarbench.report.claim_table import compute_tables, describe_measured_suite
+from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import format_json, list_doubts
 from roarbench.stats.board import IntervalScope

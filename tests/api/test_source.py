@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from roarbench.api.submission_source import make_submission
 from roarbench.errors import CallerError
-from roarbench.submissions.entry_points import estimate_of
+from roarbench.submissions.adapters import estimate_of
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)

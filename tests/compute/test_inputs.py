@@ -15,8 +15,8 @@ from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.compute.streaming import AHEAD, ExchangedImages, StreamedImages, StreamedMask, _find_mapping
 from roarbench.datasets.decoded import _map
 from roarbench.enums import Order, Split, Unit
-from roarbench.execution import common_networks, jobs
 from roarbench.execution import device_inputs as inputs
+from roarbench.execution import jobs, shared_scoring_networks
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
@@ -186,7 +186,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean")
-    for place in (inputs, jobs, common_networks):
+    for place in (inputs, jobs, shared_scoring_networks):
         monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
@@ -196,5 +196,5 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
             assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
         redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = common_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
+        swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
         assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -10,10 +10,10 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import MachineError, NoRoom, RunError, StoreError
-from roarbench.execution import forecast, speed_measurement, worker_setup
+from roarbench.execution import forecast, rate_measurement, worker_setup
 from roarbench.execution.forecast import Plan, make_plan
+from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.speed_measurement import measure_worker_rates
 from roarbench.execution.worker_setup import measure_rates
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.job_interface import JobOutcome
@@ -98,14 +98,14 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
 def test_rates_are_measured_per_image(monkeypatch):
     """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
     now, steps = [0.0], []
-    monkeypatch.setattr(speed_measurement.time, "process_time", lambda: now[0])
+    monkeypatch.setattr(rate_measurement.time, "process_time", lambda: now[0])
 
     def take(kernel, seconds, images):
         def kernel_that_takes(*arguments):
             now[0] += seconds * images(*arguments)
             return {}
 
-        monkeypatch.setattr(speed_measurement, kernel, kernel_that_takes)
+        monkeypatch.setattr(rate_measurement, kernel, kernel_that_takes)
 
     class Steps:
         """Each takes 2 seconds an image, and one that is done once, in the first half of a size's steps, 100 more."""
@@ -120,7 +120,7 @@ def test_rates_are_measured_per_image(monkeypatch):
             self.sizes.add(size)
             steps.append(size)
 
-    monkeypatch.setattr(speed_measurement, "Training", Steps)
+    monkeypatch.setattr(rate_measurement, "Training", Steps)
     take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
     take("compute_importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
     take("rank_to_planes", 7.0, lambda importance, ties, layout: len(importance))
@@ -133,7 +133,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
     steps.clear()
-    assert speed_measurement.time_training_per_image(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
+    assert rate_measurement.time_training_per_image(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     ],
 )
 def test_several_steps_of_each_size_are_timed_on_a_gpu(kind, flops, batch, sizes, steps):
-    assert speed_measurement._count_timed_steps(flops, batch, sizes, torch.device(kind)) == steps
+    assert rate_measurement._count_timed_steps(flops, batch, sizes, torch.device(kind)) == steps
 
 
 def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(monkeypatch):
@@ -154,9 +154,9 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(mo
         assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
         raise NoRoom(recipe.title)
 
-    monkeypatch.setattr(speed_measurement, "fit", fit)
+    monkeypatch.setattr(rate_measurement, "fit", fit)
     for nothing, tried in (("references", "quick@1"), ("images_retrained", "quick-reference@1")):
-        found = speed_measurement._too_large(OLDER["quick@1"], WORK._replace(**{nothing: 0}))
+        found = rate_measurement._too_large(OLDER["quick@1"], WORK._replace(**{nothing: 0}))
         assert found == ((tried, tried),)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.faithfulness import METRICS, list_score_specs
+from roarbench.analysis.retraining_free_metrics import METRICS, list_score_specs
 from roarbench.execution import quantus
 from roarbench.execution.quantus import score_maps
 from roarbench.plan.protocols import ROAR

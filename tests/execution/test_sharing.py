@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.checks import find_inconsistency
+from roarbench.analysis.result_consistency import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import jobs, ranking_jobs, scheduler

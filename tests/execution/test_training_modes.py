@@ -13,10 +13,10 @@ from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _choose_compiling
 from roarbench.devices import COMPILING
-from roarbench.execution import speed_measurement
-from roarbench.execution.speed_measurement import describe_training_modes, measure_training_modes
+from roarbench.execution import rate_measurement
+from roarbench.execution.rate_measurement import format_training_speeds, measure_training_modes
 from roarbench.plan.suites import find_suite
-from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, note_training_modes, suggest_compiling
+from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, note_training_modes, suggest_compiling
 from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")
@@ -42,7 +42,7 @@ def seconds(monkeypatch):
             raise taken
         return taken
 
-    monkeypatch.setattr(speed_measurement, "time_training_per_image", timed)
+    monkeypatch.setattr(rate_measurement, "time_training_per_image", timed)
     return found
 
 
@@ -52,7 +52,7 @@ def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
     assert {name: found[name] for name in (UNCOMPILED, COMPILED)} == pytest.approx({UNCOMPILED: 3000, COMPILED: 4000})
     assert found[GRAPHS] == "fails (RuntimeError: graphs fail)"
     words = "uncompiled 3,000 images/s, compiled 4,000 images/s, CUDA graphs fails (RuntimeError: graphs fail)"
-    assert describe_training_modes(found) == words
+    assert format_training_speeds(found) == words
     assert os.environ[COMPILING] == "mine"
 
 

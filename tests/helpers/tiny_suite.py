@@ -16,9 +16,9 @@ from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, job_graph, jobs, ranking_jobs
 from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.speed_measurement import measure_worker_rates
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.job_interface import Job, JobOutcome, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points

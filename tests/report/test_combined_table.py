@@ -9,8 +9,8 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.report.charts import draw_gains
 from roarbench.report.combined_table import TwoQuestions, asks_two_questions, format_html, format_text, render_both
+from roarbench.report.suite_charts import draw_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.tables import printed

@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.protocols import KAR, MATCHED, ROAR
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
-from roarbench.report.charts import make_chart
+from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_remarks

@@ -8,8 +8,8 @@ import torch
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
+from roarbench.submissions.adapters import _CONVENTIONS
 from roarbench.submissions.checks import _warnings, draw_text_picture, refuse_unrepeatable_maps
-from roarbench.submissions.entry_points import _CONVENTIONS
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, check_source, read_submission, write_template
 

@@ -13,8 +13,8 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.submissions import channel
+from roarbench.submissions.adapters import NoEstimate, estimate_of
 from roarbench.submissions.channel import HEADER, create_answer, read_answer, read_request, write_map
-from roarbench.submissions.entry_points import NoEstimate, estimate_of
 from roarbench.submissions.faults import LINE, SubmissionFault, make_fault
 
 ARRAYS = {

@@ -291,11 +291,11 @@ def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
-            if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
+            if (group := bits[names == name]).shape[0] > 1 and is_not_constant_zero(group):
                 yield point, group
 
 
-def can_vary(bits: Bits) -> bool:
+def is_not_constant_zero(bits: Bits) -> bool:
     """Return whether correctness can vary; the difference of a cell from itself is always 0."""
     return bits.dtype == np.bool_ or bool(bits.any())
 

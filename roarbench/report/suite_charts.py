@@ -10,8 +10,8 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.figures import COLOURS, FONT_POINTS, INK, Axis, Chart
-from roarbench.report.figures import Curve as PanelCurve
+from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, Axis, Chart
+from roarbench.report.curve_panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap import Estimate

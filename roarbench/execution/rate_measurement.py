@@ -38,7 +38,7 @@ from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
-from roarbench.estimators.noise import draw_normal_noise
+from roarbench.estimators.image_draws import draw_normal_noise
 from roarbench.execution.rates import PHOTO, Rates
 from roarbench.execution.workload import (
     EXPLAIN,
@@ -51,7 +51,7 @@ from roarbench.execution.workload import (
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.training_modes import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
 from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
@@ -249,7 +249,7 @@ def measure_training_modes(suite: SuiteSpec) -> Speeds:
     return {name: _measure(suite, mode) for name, mode in _MODES.items()}
 
 
-def describe_training_modes(speeds: Speeds) -> str:
+def format_training_speeds(speeds: Speeds) -> str:
     """Format the measured speeds as text."""
     return ", ".join(
         f"{name} {found:,.0f} images/s" if isinstance(found, float) else f"{name} {found}"

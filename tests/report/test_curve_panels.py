@@ -14,8 +14,8 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
-from roarbench.report.charts import make_chart
-from roarbench.report.figures import Axis, Chart, Curve, make_figure, save_figure, spread_labels
+from roarbench.report.curve_panels import Axis, Chart, Curve, make_figure, save_figure, spread_labels
+from roarbench.report.suite_charts import make_chart
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
 

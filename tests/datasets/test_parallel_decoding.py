@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from roarbench.datasets import decode_dataset as loading
-from roarbench.datasets import decoding
+from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
-from roarbench.datasets.decoding import Progress
+from roarbench.datasets.parallel_decoding import Progress
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -26,7 +26,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from tests.helpers.tiny_set import TINY
-from roarbench.datasets import decode_dataset, decoding
+from roarbench.datasets import decode_dataset, parallel_decoding
 {before}
 decode_dataset.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
 """
@@ -78,11 +78,13 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
     write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
     decoded: list[bytes] = []
     groups: list[int] = []
-    decode_image, read = decoding.decode_image, decoding.read_images
+    decode_image, read = parallel_decoding.decode_image, parallel_decoding.read_images
     monkeypatch.setattr(
-        decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
+        parallel_decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
     )
-    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
+    monkeypatch.setattr(
+        parallel_decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest)
+    )
     data = decode(limit=7)
     assert (groups, len(decoded)) == ([0, 3, 4, 5, 0], 7 + 6)
     assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
@@ -94,7 +96,7 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "moment", ["decoding.decode_image", "decoding._count", "decode_dataset._moments", "Path.rename"]
+    "moment", ["parallel_decoding.decode_image", "parallel_decoding._count", "decode_dataset._moments", "Path.rename"]
 )
 def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"
@@ -131,15 +133,20 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
 
     free_some = "tiny takes 0 MiB, but only 0 MiB are free; free some or choose"
     for place, name, instead, said in (
-        (decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455), f"no space left in .*; {free_some}"),
-        (decoding.os, "fsync", full, "cannot write .*: No space left on device"),
+        (
+            parallel_decoding.shutil,
+            "disk_usage",
+            lambda folder: room._replace(free=3455),
+            f"no space left in .*; {free_some}",
+        ),
+        (parallel_decoding.os, "fsync", full, "cannot write .*: No space left on device"),
         (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB, fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
             patch.setattr(place, name, instead)
             decode()
         assert name != "disk_usage" or not list((tmp_path / "store").rglob("*.bin"))
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))
+    monkeypatch.setattr(parallel_decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))
     assert decode().train.pixels.any()
 
 
@@ -202,15 +209,15 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
     room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
+    monkeypatch.setattr(parallel_decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
     [journal] = tmp_path.glob("store/*.partial/journal.jsonl")
     written = [json.loads(line)["part"] for line in journal.read_text().splitlines()]
     assert 5 <= len(written) < 13
     with journal.open("a") as file:
         file.write('{"part": "train 900 100", "tal')  # the power went out
     seen: list[str] = []
-    decode = decoding.decode_part
-    monkeypatch.setattr(decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
+    decode = parallel_decoding.decode_part
+    monkeypatch.setattr(parallel_decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
     told: list[Progress] = []
 
     def note(progress):
@@ -223,7 +230,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
     assert len(seen) + len(written) == 13
     assert told[0].done == sum(int(name.split()[2]) for name in written)
     monkeypatch.undo()
-    monkeypatch.setattr(decoding, "PARTS_PER_WORKER", 1)  # so that two processes share the 13 parts
+    monkeypatch.setattr(parallel_decoding, "PARTS_PER_WORKER", 1)  # so that two processes share the 13 parts
     assert all_of(again) == all_of(decode_dataset(MANY, tmp_path / "other", source, workers=2))
     assert not list((tmp_path / "store").rglob("journal.jsonl"))
 

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.noise import draw_normal_noise, draw_other_targets, draw_random_importance, make_noisy_copies
+from roarbench.estimators.image_draws import (
+    draw_normal_noise,
+    draw_other_targets,
+    draw_random_importance,
+    make_noisy_copies,
+)
 from roarbench.estimators.randomness import pair_images
 
 SHAPE = (3, 16, 16)
