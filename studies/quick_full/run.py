@@ -1,0 +1,60 @@
+"""What does quick-full say by each of its protocols? Writes the table of README.md from a store's rows.
+
+Run: python -m studies.quick_full.run --store DIR
+"""
+
+from pathlib import Path
+
+from roarbench.analysis.own_network_results import load_own_network_board
+from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
+from roarbench.plan.suites import find_suite
+from roarbench.stats.board import Board
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.results import ResultsStore
+from roarbench.text import MISSING, format_markdown_table
+from studies.page import Tables, board, by_gain, judged_gain, write_stored
+
+SHOWN = (ROAR, KAR, MATCHED, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF)
+
+
+def stored(store: ResultsStore) -> Tables:
+    """Return how many runs a store has of each protocol, and the gains of all rows by each protocol."""
+    results = collect_results(find_suite("quick-full"), store)
+    return {"runs": runs(results), "gains": gains(results)}
+
+
+def runs(results: SuiteResults) -> str:
+    """Return the number of runs of each protocol."""
+    points = expand_points(results.suite)
+    lines = []
+    for protocol in (*SHOWN, MASK_ONLY):
+        place = (protocol.retrain, protocol.order)
+        asked = [point for point in points if (point.cell.retrain, point.cell.order) == place]
+        lines.append([f"`{protocol.name}`", f"{sum(point in results.results for point in asked)} of {len(asked)}"])
+    return format_markdown_table(("protocol", "runs"), lines)
+
+
+def gains(results: SuiteResults) -> str:
+    """Return gains with verdicts, one column for each protocol, the largest own-network gain first."""
+    rows = {protocol: by_gain(_board(results, protocol)) for protocol in SHOWN}
+    lines = [
+        [f"`{name}`", *(judged_gain(rows[each][name]) if name in rows[each] else MISSING for each in SHOWN)]
+        for name in rows[OWN_NETWORK]
+    ]
+    return format_markdown_table(("row", *(f"`{each.name}`" for each in SHOWN)), lines)
+
+
+def _board(results: SuiteResults, protocol: Protocol) -> Board:
+    if not protocol.by_networks:
+        return board(results, protocol)
+    found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+    assert found is not None, "the suite has it"
+    return found
+
+
+if __name__ == "__main__":
+    write_stored(__doc__, Path(__file__).with_name("README.md"), stored)
