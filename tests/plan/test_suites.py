@@ -112,7 +112,7 @@ def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_proto
     assert set(select_part(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
     part = select_part(PAPER, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
-    with pytest.raises(CallerError, match="--seeds 0 and 1 references: .* write --seeds 1 or more"):
+    with pytest.raises(CallerError, match="--seeds is 0, .* is 1; .* write --seeds 1 or more"):
         select_part(MATCHED, seeds=0)
 
 
