@@ -14,8 +14,9 @@ import numpy as np
 
 import roarbench as rb
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.enums import Order, Unit
-from roarbench.plan.protocols import MATCHED, ROAR, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
@@ -27,7 +28,8 @@ FOLDER = Path(__file__).parent
 CHOSEN = [2, 6]  # .05 and .5 among the seven levels of levels.toml
 CONFIDENCE = 0.95
 PUBLISHED = (("quick@7", ROAR), ("quick@6", ROAR), ("quick@6", MATCHED), ("quick-matched@3", MATCHED))
-ELSEWHERE = ("CIFAR-10", "Fashion-MNIST")  # data sets of which no answers are kept
+ELSEWHERE = {"Fashion-MNIST": "fashion-mnist"}  # data sets whose rows the benchmark has published
+NOT_RUN = ("CIFAR-10",)
 FEWER_IS_BETTER = ("pixel-flipping",)
 QUANTUS = {
     "pixel-flipping": "pixel flipping",
@@ -145,7 +147,10 @@ def orders() -> str:
     standard = gains_of(settings.pop("standard")) if settings else {}
     for setting, found in settings.items():
         rows.append(_agree(setting, standard, gains_of(found, Order.LERF if setting == "lerf" else Order.MORF)))
-    rows += [[name, "", "not run", "", ""] for name in (*VARIANTS, *ELSEWHERE) if name not in settings]
+    rows += [[name, "", "not run", "", ""] for name in (*VARIANTS, *NOT_RUN) if name not in settings]
+    here = _published_gains("imagenette64")
+    rows += [_agree(f"{shown} beside Imagenette, rows of the benchmark", here, _published_gains(name))
+        for shown, name in ELSEWHERE.items()]  # fmt: skip
     own = gains_of(asking)
     rows += [_agree(f"{protocol.name}, published rows of {suite}", own, _published(suite, protocol))
         for suite, protocol in PUBLISHED]  # fmt: skip
@@ -154,6 +159,12 @@ def orders() -> str:
 
 def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
     return Evidence.of(rb.load_published_results(suite).stored).drawn(protocol, Unit.SCALAR).areas
+
+
+def _published_gains(name: str) -> Mapping[str, Sample]:
+    stored = rb.load_published_results(f"benchmark-{name}").stored
+    found = compute_own_network_gains(stored, OWN_NETWORK, Unit.SCALAR, Bootstrap(2000))
+    return {row: sample for row, sample in found.items() if sample.value or sample.draws.any()}
 
 
 def _differs(kept: Kept) -> bool:
