@@ -263,7 +263,7 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
 
 
 class Kept(NamedTuple):
-    """Whether predictions are kept after removal by each network's map, for all networks and one estimator."""
+    """Predictions that networks keep after removal by each network's map, for one estimator."""
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; only images with the same prediction of all
     # networks
