@@ -207,13 +207,22 @@ def read_findings(database: Database, estimators: Collection[str]) -> dict[str, 
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 
 
-def export_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
-    """Return all notes for an export as JSON, with the shares `kept` from the store's folder."""
-    with database.read() as connection:
-        here = inspect(connection).has_table(remarks.name)
-        own = select(remarks).where(~remarks.c.key.startswith(f"{Kind.IMPORTED} "))
-        stored = {row.key: row.value for row in connection.execute(own)} if here else {}
-    return json.dumps(stored | {f"{Kind.KEPT} {checksum}": share for checksum, share in kept.items()}).encode()
+def export_remarks(database: Database, exported: Collection[RunResult], kept: Mapping[str, float]) -> bytes:
+    """Return the notes that these rows need as JSON, with the shares `kept` from the store's folder."""
+    rankings = {result.rankings for result in exported}
+    names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
+    subjects = {
+        Kind.VALIDATE: {name.entry for name in names if name.submitted},
+        Kind.KEPT: rankings,
+        Kind.MASKS: {result.run.key for result in exported},
+    }
+    found = {
+        f"{kind} {subject}": value
+        for kind, wanted in subjects.items()
+        for subject, value in read_annotations(database, kind, wanted).items()
+    }
+    found |= {f"{Kind.KEPT} {checksum}": share for checksum, share in kept.items() if checksum in rankings}
+    return json.dumps(found, sort_keys=True).encode()
 
 
 def check_remarks(text: bytes) -> dict[str, Any]:

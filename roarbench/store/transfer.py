@@ -175,16 +175,22 @@ def export_results(
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in found if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _NOTES: _export_notes(read_image_notes(store.database))}
-    own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
-    about[_REMARKS] = export_remarks(store.database, own_shares)
-    if own := [write_suite_record(suite) for suite in read_suites(store.database)]:
+    about = {**(COLUMNS.metadata or {}), _REMARKS: export_remarks(store.database, stored, kept)}
+    data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
+    about |= {_NOTES: _export_notes(note for note in read_image_notes(store.database) if note.data in data)}
+    suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in places]
+    if own := [write_suite_record(suite) for suite in suites]:
         about |= {_SUITES: encode_canonically(own).encode()}
-    table = pa.Table.from_pylist(
-        [_export_row(result, sources) for result in stored], schema=COLUMNS.with_metadata(about)
-    )
-    write_if_absent(path, lambda temporary: pq.write_table(table, temporary))
+    table = pa.Table.from_pylist([_export_row(result, sources) for result in stored], schema=COLUMNS)
+    write_if_absent(path, lambda temporary: _write_table(table, about, temporary))
     return len(stored)
+
+
+def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> None:
+    # Arrow's copy of the schema would repeat the notes
+    with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(about)
 
 
 def _export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:

@@ -36,8 +36,10 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     with ResultsStore.open(find_default_url(folder)) as store:
         keep_entry(store.database, ENTRY)
-        keep_suite(store.database, read_suite(write_suite(folder)))
-        store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
+        keep_suite(store.database, own := read_suite(write_suite(folder)))
+        runs = [make_run(estimator=ENTRY.id, seed=seed) for seed in range(3)]
+        runs = [replace(run, cell=replace(run.cell, dataset=own.dataset, model=own.model)) for run in runs]
+        store.add_all(map(make_result, runs))
         export_results(store, folder / "file.parquet")
     return folder / "file.parquet"
 

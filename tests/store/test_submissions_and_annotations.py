@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import re
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,22 +18,28 @@ from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_forgotten
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.run_result import RunResult, make_row, pack_answers
+from roarbench.store.stored_suites import keep_suite, read_suites
 from roarbench.store.submissions_and_annotations import (
+    Kind,
     Origin,
     ReproductionOutcome,
     find_entries,
     keep_entry,
+    note_findings,
     note_reproduction,
+    read_annotations,
     read_origins,
 )
 from roarbench.store.transfer import export_results, import_results, write_results_csv
 from roarbench.submissions.file import check_source
+from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
@@ -100,6 +108,35 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="already exists"):
         export_results(store, path)
+
+
+def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_path):
+    """Notes on masks once made four fifths of a published file, most of them on rows of other files."""
+    noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
+    mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
+    keep_entry(store.database, ENTRY)
+    note_findings(store.database, ENTRY.id, ["ignores the class"])
+    note_findings(store.database, OTHER.id, ["ignores the class"])
+    remarks = {f"{Kind.MASKS} {noted.run.key}": mask, f"{Kind.MASKS} {other.run.key}": unneeded}
+    store.add_all([noted, other], remarks=remarks | {f"{Kind.KEPT} 1": 0.25, f"{Kind.KEPT} 2": 0.5})
+    photos = ImageNote(noted.run.data, "planted", None, "local", "photos")
+    note_images(store.database, [photos, replace(photos, data="07e4")])
+    keep_suite(store.database, own := read_suite(write_suite(tmp_path)))
+    path = tmp_path / "file.parquet"
+    assert export_results(store, path, {"7a4c": 0.75}, keys={noted.run.key}) == 1
+    assert len(mask) < path.stat().st_size < 1.5 * len(mask)
+    assert import_results(second, path).new == {noted.run.key}
+    keys = {noted.run.key, other.run.key}
+    assert read_annotations(second.database, Kind.MASKS, keys) == {noted.run.key: mask}
+    assert read_annotations(second.database, Kind.KEPT, {"1", "2", "7a4c"}) == {"1": 0.25}
+    assert read_annotations(second.database, Kind.VALIDATE, {ENTRY.id, OTHER.id}) == {ENTRY.id: ["ignores the class"]}
+    assert read_image_notes(second.database) == [photos]
+    assert read_suites(second.database) == []
+    placed = replace(noted.run, cell=replace(noted.run.cell, dataset=own.dataset, model=own.model))
+    store.add(replace(noted, run=placed))
+    export_results(store, tmp_path / "more.parquet", keys={placed.key})
+    import_results(second, tmp_path / "more.parquet")
+    assert [suite.called for suite in read_suites(second.database)] == [own.called]
 
 
 def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
