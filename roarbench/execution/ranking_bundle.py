@@ -3,13 +3,15 @@
     index.json                 the suite, its images, the author, and every file with its hash
     rankings/, references/     the suite's files as in a store, 3 bits per feature
 
-A folder may contain only the networks, so that another machine explains the same ones. Nothing is imported unless every
-file fits the suite and the images of the importing store.
+A folder may contain only the networks, so that another machine explains the same ones. Their predictions on a split may
+be missing, as a store has only those that its runs needed; the importing store makes the others. Nothing is imported
+unless every file fits the suite and the images of the importing store.
 """
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +29,7 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import Kind, put_remarks
 from roarbench.store.workspace import Workspace
-from roarbench.text import fit_on_one_line
+from roarbench.text import fit_on_one_line, format_count
 
 _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
 
@@ -56,13 +58,15 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
         raise CallerError(f"{work.suite.title} explains no network; leave --references-only out")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
-    if lacking := [name for name in names if not (root / name).exists()]:
-        seen = f"{root} lacks {len(lacking)} files of {work.suite.title}, such as {lacking[0]}"
+    there = [name for name in names if (root / name).exists()]
+    if lacking := sorted(_needed(names) - {*there}):
+        seen = f"{root} lacks {format_count(len(lacking), 'file')} of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` creates them", "run"))
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
-        copy = _copy_files(root, Path(temporary) / "copy", names)
-        found = _read_checked(work, copy, specs)
-        hashes = {name: compute_sha256(copy / name) for name in names}
+        copy = _copy_files(root, Path(temporary) / "copy", there)
+        with _name_source(copy, root, "nothing was exported"):
+            found = _read_checked(work, copy, specs)
+        hashes = {name: compute_sha256(copy / name) for name in there}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
         _read_index(copy)
@@ -85,11 +89,8 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         for name, noted in index.files.items():
             if (seen := compute_sha256(copy / name)) != noted:
                 raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
-        try:
+        with _name_source(copy, folder, "nothing was imported"):
             found = _read_checked(work, copy, specs)
-        except (StoreError, *_ODD) as error:
-            seen = fit_on_one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
-            raise StoreError(f"nothing was imported: {seen}") from None
         with store.database.write() as connection:
             put_remarks(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
         places = sorted({str(Path(name).parent) for name in index.files})
@@ -98,6 +99,16 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
             (copy / place).rename(root / place)
             flush_to_disk((root / place).parent)
     return found
+
+
+@contextmanager
+def _name_source(copy: Path, source: Path, outcome: str) -> Iterator[None]:
+    """Report a fault of a file in the copy in one line, with the path that the file was copied from."""
+    try:
+        yield
+    except (StoreError, *_ODD) as error:
+        seen = str(error).replace(f"{copy}", f"{source}") or type(error).__name__
+        raise StoreError(f"{outcome}: {fit_on_one_line(seen, 300)}") from None
 
 
 def _specs(work: SuiteWork) -> list[RankingSpec]:
@@ -112,6 +123,11 @@ def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
     return [f"{(place / name).relative_to(root)}" for place, files in places.items() for name in (*files, MANIFEST)]
+
+
+def _needed(names: Iterable[str]) -> set[str]:
+    """Return the files that cannot be made again from the others: all but the networks' predictions."""
+    return {name for name in names if not name.endswith(".npz")}
 
 
 def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
@@ -145,7 +161,9 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
-    for names, where in ((found, "the folder"), ({*_names(work, specs)}, expected)):
+    wanted = {*_names(work, specs)}
+    wanted = _needed(wanted) | (wanted & {*index.files})
+    for names, where in ((found, "the folder"), (wanted, expected)):
         if odd := sorted(names ^ {*index.files}):
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is in {INDEX} or in {where}, but not in both")
 
@@ -156,7 +174,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.trained()
         weights[explained.reference.key] = explained.store.checksum()
-        for split in explained.splits:
+        for split in filter(explained.store.predicted, explained.splits):
             _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
     found = []
     for spec in specs:
@@ -177,6 +195,7 @@ def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
 def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
     """Return whether a store already has a folder; raise StoreError if its files differ."""
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
+    own = {name: noted for name, noted in own.items() if name in _needed(own) or (root / name).exists()}
     if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
         raise StoreError(f"{root / place} has different files; name a new --store")
     return (root / place).exists()

@@ -16,7 +16,7 @@ from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.protocols import AUGMENTED, MORF, ROAR
+from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import make_weights_title
@@ -24,6 +24,7 @@ from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
+from tests.helpers.commands import outcomes
 from tests.helpers.damage import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
 
@@ -132,6 +133,43 @@ def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
     assert command("rankings", "export", networks, *small, tmp_path / "a", "--about", "lab", "--references-only") == 0
     assert command("rankings", "import", networks, *small, tmp_path / "c") == 0
     assert capsys.readouterr().err.count("explained networks alone") == 2
+
+
+def test_networks_of_own_network_runs_alone_are_shipped_without_predictions_that_no_run_made(
+    tmp_path, capsys, monkeypatch
+):
+    """Retraining needs classes of the training images, which the machine that retrains then asks of the same networks.
+
+    The second machine gives its networks to a third, and back to the first, which has fewer predictions.
+    """
+    of = (Block(ROAR, ("random", "grad"), (0.5,), seeds=1), Block(OWN_NETWORK, ("random", "grad"), (0.5,), seeds=1))
+    publish(monkeypatch, replace(SUITE, blocks=of, references=3))
+    words = ("--suite", "tiny", "--max-images", "8", "--store")
+    alone = ("--about", "lab", "--references-only")
+    assert command("run", *words, tmp_path / "a", "--protocol", "own-network") == 0
+    assert command("rankings", "export", tmp_path / "out", *words, tmp_path / "a", *alone) == 0
+    assert {path.name for path in (tmp_path / "out").glob("references/*/*")} == {
+        "manifest.json",
+        "test.npz",
+        "weights.pt",
+    }
+    assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "b") == 0
+    assert command("run", *words, tmp_path / "b") == 0
+    first, second = (outcomes(find_default_url(tmp_path / name)) for name in "ab")
+    assert {key: bits for key, (bits, _) in first.items()} == {key: second[key][0] for key in first}
+    assert command("rankings", "export", tmp_path / "more", *words, tmp_path / "b", *alone) == 0
+    for name in "ac":
+        assert command("rankings", "import", tmp_path / "more", *words, tmp_path / name) == 0
+    assert len(list((tmp_path / "c").glob("references/*/train.npz"))) == 3
+    assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "c") == 0
+    path, *_ = (tmp_path / "b").glob("references/*/weights.pt")
+    flip(path)
+    capsys.readouterr()
+    assert command("rankings", "export", tmp_path / "none", *words, tmp_path / "b", *alone) == 2
+    assert f"nothing was exported: the reference in {path.parent} is damaged" in capsys.readouterr().err
+    path.unlink()
+    assert command("rankings", "export", tmp_path / "none", *words, tmp_path / "b", *alone) == 2
+    assert f"lacks 1 file of tiny v1, such as {path.relative_to(tmp_path / 'b')}" in capsys.readouterr().err
 
 
 BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
