@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -23,6 +24,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_known_estimator
+from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.report.table import CONFUSED, SuiteTable, is_off_zero
@@ -65,6 +67,8 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
     if table.suite_results.at_chance:
         sure = "At chance: these numbers test the installation only."
+    elif not board.images:
+        sure = ""  # a fault says why
     elif covers is IntervalScope.NOTHING:
         sure = _ONE_TRAINING
     else:
@@ -75,7 +79,8 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more" if told else "More"
-    return [gain, sure, *list_faults(table), f"{more}: table --notes; how to read it: docs/how-it-works.md"]
+    said = list(filter(None, (gain, sure, *list_faults(table))))
+    return [*said, f"{more}: table --notes; how to read it: docs/how-it-works.md"]
 
 
 def list_faults(table: SuiteTable) -> list[str]:
@@ -106,11 +111,24 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
 
 
 def _explain_no_images(table: SuiteTable) -> str:
-    """Explain that own-network gain has no images although the networks are scored; empty otherwise."""
+    """Explain that a board has no images: no row is complete, or the networks agree on none; empty otherwise."""
     board = table.board
-    if board.images or not board.protocol.by_networks:
+    if board.images:
         return ""
-    return explain_no_shared_images(table.suite_results, board.protocol, table.unit)
+    shared = explain_no_shared_images(table.suite_results, board.protocol, table.unit) * board.protocol.by_networks
+    return shared or _count_done_runs(table)
+
+
+def _count_done_runs(table: SuiteTable) -> str:
+    """Say how many of a board's runs are done, while no row has a result."""
+    results, protocol = table.suite_results, table.board.protocol
+    asked = (protocol, *protocol.made_of)
+    blocks = (block for block in results.suite.blocks if block.protocol in asked and block.unit == table.unit)
+    points = expand_points(replace(results.suite, blocks=tuple(blocks)))
+    done = sum(point in results.results for point in points)
+    return (
+        f"{done:,} of {len(points):,} runs are done; no row has a result yet." if done else "Nothing has been run yet."
+    )
 
 
 def _zeros(table: SuiteTable) -> str:
@@ -201,7 +219,7 @@ def _quantus_columns(table: SuiteTable) -> str:
 def _certainty(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
-        return _explain_no_images(table) or "Nothing has been run yet."
+        return _explain_no_images(table)
     if table.suite_results.at_chance:
         return table.suite_results.at_chance
     if board.covers is IntervalScope.NOTHING:

@@ -138,6 +138,17 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
     assert write_remarks(nothing).startswith("Nothing has been run yet.")
 
 
+def test_runs_that_are_done_are_counted_while_no_row_is_complete(done):
+    """Under each protocol 9 runs of untouched images, and at each of two levels 4 rows of 9 runs and 2 rows of 3."""
+    *_, results = done
+    part = {point: row for point, row in results.results.items() if point.cell.t in (0, LEVELS[0])}
+    for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
+        table = make_suite_table(replace(results, results=part), protocol.name, None, None)
+        said = "51 of 93 runs are done; no row has a result yet."
+        assert said in write_remarks(table) and said in summarize_notes(table)
+        assert not any("One training" in line for line in summarize_notes(table))
+
+
 def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
     _, runs, jobs, _ = done
     each, shared = 4, 2  # rows that hang on the network; rows that do not, which every network is scored by once
