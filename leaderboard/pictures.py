@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.page_text import make_slug
-from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
+from roarbench.analysis.image_selection import choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.change_matched_masks import (
+from roarbench.compute.matched_other_image_masks import (
     assign_strata,
     compute_changes,
     draw_matching_ties,

@@ -20,7 +20,7 @@ from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
-    collect_all_versions,
+    collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
 )
@@ -285,7 +285,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     has rankings and images, if any.
     """
     notes = list_image_notes(store, folder, suite.dataset)
-    versions = collect_all_versions(add_stored_submissions(suite, store), store, notes)
+    versions = collect_results_by_images_and_weights(add_stored_submissions(suite, store), store, notes)
     found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [

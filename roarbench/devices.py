@@ -159,7 +159,7 @@ def _innermost(error: BaseException) -> Exception:
     return error
 
 
-def explain_no_compilation() -> str:
+def describe_compilation_failure() -> str:
     """Explain in one line why compilation failed in this process; empty if it has not failed."""
     if not _FAILED:
         return ""

@@ -28,7 +28,7 @@ from roarbench.cli.doctor import record_training_modes
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_images

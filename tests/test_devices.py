@@ -133,14 +133,14 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     monkeypatch.setattr(devices, "_FAILED", [])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
-    assert devices.explain_no_compilation() == ""
+    assert devices.describe_compilation_failure() == ""
     for seed in (0, 1):
         model = build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
         assert torch.equal(compile_network(model)(images), model(images))
         monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
     assert tries == []  # each try would take seconds
     line = "training is not compiled and therefore slower (Failed to find C compiler.); see roarbench doctor"
-    assert devices.explain_no_compilation() == line
+    assert devices.describe_compilation_failure() == line
     torch.compiler.reset()
 
 
@@ -161,7 +161,7 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
     monkeypatch.setattr(devices, "_FAILED", [])
     monkeypatch.setattr(torch, "compile", compiling)
     assert torch.equal(compile_network(model)(images), model(images))
-    assert "Triton 1.0 is too old" in devices.explain_no_compilation()
+    assert "Triton 1.0 is too old" in devices.describe_compilation_failure()
 
 
 def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
@@ -185,7 +185,7 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     monkeypatch.setattr(torch, "compile", compiling)
     with pytest.raises(torch.OutOfMemoryError):
         compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
-    assert devices.explain_no_compilation() == ""
+    assert devices.describe_compilation_failure() == ""
 
 
 def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):

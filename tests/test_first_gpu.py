@@ -8,7 +8,7 @@ import pytest
 import torch
 from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, training, try_step, write_report
 
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_images
 from roarbench.execution.rates import GPU, assume_rates

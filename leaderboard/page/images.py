@@ -6,7 +6,7 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
-from roarbench.analysis.shown_images import ImageAnswers, count_correct_networks, find_pictured_protocol
+from roarbench.analysis.image_selection import ImageAnswers, count_correct_networks, find_pictured_protocol
 from roarbench.estimators.catalogue import find_display_name, find_known_estimator
 from roarbench.text import format_count
 

@@ -14,7 +14,7 @@ from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_drawn_board
 from roarbench.stats.curves import Correctness
-from roarbench.stats.probability_drop import compute_lerf_morf_areas
+from roarbench.stats.probability_drop import compute_areas_between_lerf_and_morf
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import Drawn
 from roarbench.stats.verdicts import Comparison
@@ -173,7 +173,7 @@ class Evidence:
             if levels
             else _NOTHING
         )
-        areas = compute_lerf_morf_areas(shared, one.draws, other.draws) if levels else {}
+        areas = compute_areas_between_lerf_and_morf(shared, one.draws, other.draws) if levels else {}
         return replace(one, scores=shared, areas=areas, covers=one.covers if other.repeated else other.covers)
 
 

@@ -56,7 +56,7 @@ def find_usual_weights(
     return {at: max(found, key=lambda weights: (found[weights], bool(weights))) for at, found in counts.items()}
 
 
-def ignores_reference(curve: Iterable[RunResult]) -> bool:
+def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
     """Return whether a row's maps are independent of the explained network: its rankings for all networks are equal."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}

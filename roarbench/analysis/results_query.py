@@ -9,8 +9,8 @@ from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.stored_results import (
     add_prediction_stability,
     add_stored_submissions,
-    collect_all_versions,
     collect_results,
+    collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
 )
@@ -232,7 +232,9 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
     dropped = {}
     for suite in suites:
         notes = list_image_notes(results, folder, suite.dataset)
-        for suite_results in collect_all_versions(add_stored_submissions(suite, results), results, notes):
+        for suite_results in collect_results_by_images_and_weights(
+            add_stored_submissions(suite, results), results, notes
+        ):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_shared_runs(suite_results, results):
                 dropped[suite_results.title] = suite_results.dropped

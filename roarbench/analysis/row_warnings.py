@@ -98,7 +98,7 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
     return f"{share:.0%} of the features in its maps have the same value, so their order is random"
 
 
-def find_rows_not_above_masks(evidence: Evidence) -> dict[str, tuple[float, ...]]:
+def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return the rows whose degraded images are no better than their masks alone, with the levels."""
     found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
@@ -112,7 +112,7 @@ def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
     return tuple(t for t, low in lows.items() if low is not None and low <= 0)
 
 
-def describe_rows_not_above_masks(floors: Mapping[str, tuple[float, ...]]) -> str:
+def describe_rows_not_above_mask_only(floors: Mapping[str, tuple[float, ...]]) -> str:
     """Describe the rows that are no better than mask-only; empty without any."""
     if not floors:
         return ""

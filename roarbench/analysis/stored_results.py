@@ -20,7 +20,7 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points, list_runs
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec, find_explained_and_scored_network
-from roarbench.plan.suites import add_estimators, find_default_weights, set_explained_weights
+from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
 from roarbench.store.image_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
@@ -71,7 +71,7 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     on the same images.
     """
     found = store.versions(suite.dataset, suite.model)
-    own, stored = find_default_weights(suite), list[Version]()
+    own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
         others = [] if suite.networks else _together(seeds)
@@ -132,14 +132,14 @@ class Versions:
         own = is_original_data(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
-        reference = version.given != find_default_weights(self.suite) or any(other.given for other in alike)
+        reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
         named = (self._images(version.data) if images else "", self._reference(version.given) if reference else "")
         return tuple(filter(None, named)) if version.data else ()
 
     def options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
-        names = version.given.split(",") if version.given != find_default_weights(self.suite) else []
+        names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
 
     def describe(self, version: Version) -> str:
@@ -161,7 +161,7 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def list_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
+def list_stored_images_and_weights(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
     """Return all versions of a suite in a store, regardless of the suite's `given`."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     begun = tuple(store.failures.data_of(suite.dataset, suite.model))
@@ -185,14 +185,16 @@ def collect_results(
 
     `limit` is the number of images per split, or None for all.
     """
-    versions = list_versions(suite, store, notes)
+    versions = list_stored_images_and_weights(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
     return _results_of(versions, Version(images, limit, suite.given), store)
 
 
-def collect_all_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
+def collect_results_by_images_and_weights(
+    suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()
+) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
-    versions = list_versions(suite, store, notes)
+    versions = list_stored_images_and_weights(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
 

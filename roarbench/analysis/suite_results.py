@@ -17,7 +17,7 @@ from roarbench.analysis.result_consistency import (
     find_inconsistency,
     find_provenance_differences,
     find_usual_weights,
-    ignores_reference,
+    has_same_rankings_for_all_networks,
 )
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
@@ -188,7 +188,11 @@ class SuiteResults:
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
         mixed = frozenset(self.inconsistent(protocol, unit, fill))
-        alike = {name for name, curve in self._curves(protocol, unit, fill).items() if ignores_reference(curve)}
+        alike = {
+            name
+            for name, curve in self._curves(protocol, unit, fill).items()
+            if has_same_rankings_for_all_networks(curve)
+        }
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
         silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
         scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)

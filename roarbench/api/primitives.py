@@ -25,8 +25,8 @@ from roarbench.api.removal import (
     set_evaluation_mode,
     split_into_batches,
 )
-from roarbench.compute import change_matched_masks, ranking
 from roarbench.compute import degrade as fills
+from roarbench.compute import matched_other_image_masks, ranking
 from roarbench.compute.degrade import degrade
 from roarbench.enums import FILL_WORDS, FILLS, PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError, UnknownName
@@ -109,7 +109,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     pixels = _bytes(images)
     shape = tuple(pixels.shape)
     replaced = read_fill(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = change_matched_masks.assign_strata(fills.compute_removal_magnitude(pixels, replaced, Unit.SCALAR))
+    strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitude(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranked = rank_maps(pixels, others)
     n, d = ranked.shape
@@ -118,7 +118,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     bins = (places * 256 // d).astype(np.uint8)
     ties = places if read_order(order) is Order.MORF else d - 1 - places
     return torch.from_numpy(
-        change_matched_masks.make_other_image_masks(own, bins, strata, read_order(order), ties)
+        matched_other_image_masks.make_other_image_masks(own, bins, strata, read_order(order), ties)
     ).view(shape)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
 from roarbench.compute import ranking
-from roarbench.compute.degrade import degrade, fill_features
+from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.compute.external_networks import add_second_logit, read_logits, return_logits_alone
 from roarbench.compute.network_checks import check_network
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
@@ -163,7 +163,7 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
     def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
-        values = fill_features(whole[rows], removed, fill, mean, ids[rows])
+        values = apply_non_mean_fill(whole[rows], removed, fill, mean, ids[rows])
         return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
 
     return replace

@@ -25,7 +25,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores, read_package_version
 from roarbench.store.training_speeds import note_training_modes, suggest_compiling
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.watch import find_parent_group
 from roarbench.text import format_bytes
 

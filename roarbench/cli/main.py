@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 
 from roarbench.cli import (
     commands_without_store,
-    results_and_rankings,
+    published_results_and_rankings,
     run,
     runs,
     show_results,
@@ -68,7 +68,7 @@ _TABLE = (  # commands in the order of the help, each with an example
     ("import", submissions_and_transfer.import_, "`roarbench import results.parquet`"),
     (
         "submit",
-        results_and_rankings.submit,
+        published_results_and_rankings.submit,
         "`roarbench submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab`",
     ),
     ("doctor", commands_without_store.doctor, "`roarbench doctor`"),
@@ -82,8 +82,8 @@ for _name, _command, _example in _TABLE:
     app.command(_name, epilog=f"Example: {_example}")(reserve_stdout()(make_command(_command)))
 
 
-app.add_typer(results_and_rankings.results, name="results")
-app.add_typer(results_and_rankings.rankings, name="rankings")
+app.add_typer(published_results_and_rankings.results, name="results")
+app.add_typer(published_results_and_rankings.rankings, name="rankings")
 
 
 def _tell_version(asked: bool) -> None:

@@ -61,7 +61,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.CROP_FLIP:
             return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
-            return (draw_other_corners(n, generator),)
+            return (draw_classes_for_other_corners(n, generator),)
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
@@ -170,7 +170,7 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
 
 
-def draw_other_corners(n: int, generator: torch.Generator) -> Tensor:
+def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw a class for each corner of n images, int64 (n, 4); -1 for the corner that the network is to use.
 
     The generator's seed determines that corner.

@@ -53,7 +53,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
     return made
 
 
-def find_library(name: str) -> Any:
+def import_timm_if_needed(name: str) -> Any:
     """Return timm for one of its networks, None for others; raises CallerError if timm is not installed."""
     if not name.startswith(_TIMM):
         return None
@@ -64,7 +64,7 @@ def find_library(name: str) -> Any:
 
 
 def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    timm = find_library(f"{_TIMM}{name}")
+    timm = import_timm_if_needed(f"{_TIMM}{name}")
     if not timm.is_model(name):
         raise UnknownName("timm network", name, timm.list_models())
     settings = {"num_classes": classes, "in_chans": channels}

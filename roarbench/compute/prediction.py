@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normalisation, send_normalisation
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.devices import choose_float32_layout, find_device
 
 _READ = 32  # inputs per step of preparation on a CPU

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import (
     MOVING,
     Batches,
@@ -31,7 +32,7 @@ from roarbench.compute.inputs import (
 )
 from roarbench.compute.onednn_workaround import RightGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
-from roarbench.compute.streaming import ExchangedImages, StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.devices import (
     can_use_bf16,
     compile_network,

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
-from roarbench.compute.change_matched_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.degrade import (
     DegradedImages,
+    apply_non_mean_fill,
     compute_removal_magnitude,
-    fill_features,
     replace_features,
     unpack_bits,
 )
 from roarbench.compute.inputs import Inputs
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
@@ -90,7 +90,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
         gone, ids = unpack_bits(bits[rows], data.record.shape, cell.unit), make_image_ids(split, rows.start, rows.stop)
-        made[rows] = fill_features(images[rows], gone, cell.fill, mean, ids)
+        made[rows] = apply_non_mean_fill(images[rows], gone, cell.fill, mean, ids)
     return DegradedImages(made, None, mean, cell.unit)
 
 

@@ -36,7 +36,7 @@ from roarbench.estimators.image_draws import draw_other_targets
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.workload import count_explained_at_once
-from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_neighbours
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
 from roarbench.submissions.run_in_sandbox import (
@@ -232,7 +232,7 @@ def _join_maps(
 ) -> dict[str, TimedMap]:
     """Join the maps of one explained network; `seconds` is the time of one pass through it."""
     where = name_device(choose_device())
-    explained = merge_neighbours(ExplainedBatches(each.images, each.images, done, where) for each in told)
+    explained = merge_batch_records(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # prediction stability belongs to the trained network's own predictions
     return {

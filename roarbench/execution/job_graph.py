@@ -250,7 +250,7 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
             keys = tuple(run.key for run in part)
             yield Step(
                 "run",
-                Job(_key("siblings", *keys), jobs.score_networks_under_maps, (work, part)),
+                Job(_key("siblings", *keys), jobs.score_explained_networks_under_maps, (work, part)),
                 needs,
                 keys,
                 runs=part,

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.change_matched_masks import compute_smoothness
 from roarbench.compute.degrade import RedrawnImages, RemovedMaps
+from roarbench.compute.exchanged_masks import StreamedMask
 from roarbench.compute.inputs import Inputs, Normalisation
+from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.prediction import Scored, count_scored_at_once, predict, predict_each
-from roarbench.compute.streaming import StreamedMask
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
@@ -258,7 +258,7 @@ class ScoredTogether(NamedTuple):
     note: str = ""
 
 
-def score_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
+def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
     """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained

@@ -17,7 +17,7 @@ from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, S
 from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
-from roarbench.execution.artifacts import verify_inputs
+from roarbench.execution.artifact_verification import verify_inputs
 from roarbench.execution.run_suite import Finished, load_results
 from roarbench.execution.suite_work import ReferenceModel
 from roarbench.store.provenance import read_code_version, read_provenance

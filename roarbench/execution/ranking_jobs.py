@@ -14,7 +14,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_neighbours
+from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
 from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps
@@ -69,7 +69,7 @@ def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
     batches, kept = (
-        merge_neighbours(one for each in parts for one in each.batches),
+        merge_batch_records(one for each in parts for one in each.batches),
         [n for each in parts for n in each.kept],
     )
     ties = [share for each in parts for share in each.ties]

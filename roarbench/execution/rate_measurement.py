@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, fill_features
+from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
 from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
@@ -29,7 +29,7 @@ from roarbench.devices import (
     COMPILING,
     choose_device,
     choose_precision,
-    explain_no_compilation,
+    describe_compilation_failure,
     find_device,
     keep_freed_memory,
 )
@@ -44,9 +44,9 @@ from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
+    compute_micro_batch_size,
     count_cost_per_image,
     count_explained_at_once,
-    count_training_batch,
 )
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
@@ -71,7 +71,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     keep_freed_memory()  # workers do the same
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
-    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), where)
+    batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), where)
     explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
     n = max(batch, explained)
     inputs = draw_images(record.shape, n, where)
@@ -106,14 +106,14 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     )
     if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
-        return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
+        return replace(rates, lacks=tuple(filter(None, [describe_compilation_failure()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
-    batch = _count_affordable(TRAIN * flops, count_training_batch(recipe, record.train_images), choose_device())
+    batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), choose_device())
     model = _network(suite, torch.Generator().manual_seed(0))
     return _train_seconds(replace(recipe, batch=batch), model, record, flops)
 
@@ -166,7 +166,7 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
     recipes += [suite.recipe] if work is None or work.images_retrained else []
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
-        batch = count_training_batch(recipe, work.train if work else record.train_images)
+        batch = compute_micro_batch_size(recipe, work.train if work else record.train_images)
         inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
         model = _network(suite, generator)
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
@@ -229,7 +229,9 @@ def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
     mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
-    return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
+    return _time_call(lambda: [apply_non_mean_fill(images, gone, fill, mean, ids) for fill in fills]) / (
+        _FEW * len(fills)
+    )
 
 
 def _photograph(record: DatasetRecord) -> bytes:
@@ -263,7 +265,7 @@ def _measure(suite: SuiteSpec, mode: str) -> float | str:
             rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
         except Exception as error:  # a compiler may raise anything, and the error is the measured result
             return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
-    return (mode and explain_no_compilation()) or rate
+    return (mode and describe_compilation_failure()) or rate
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
+    compute_micro_batch_size,
     count_cost_per_image,
     count_explained_at_once,
-    count_training_batch,
 )
 from roarbench.plan.suite import SuiteSpec
 
@@ -103,7 +103,7 @@ def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
-    together = count_training_batch(recipe, record.train_images)
+    together = compute_micro_batch_size(recipe, record.train_images)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,

@@ -35,7 +35,7 @@ from roarbench.store.submissions_and_annotations import (
     read_origins,
 )
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox
 
 _Z = 1.96  # standard deviations in half a 95 % interval
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from roarbench.analysis.result_consistency import NEAR_CHANCE
 from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.compute.external_networks import find_library
+from roarbench.compute.external_networks import import_timm_if_needed
 from roarbench.compute.networks import build_network
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
@@ -25,7 +25,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
-from roarbench.execution.artifacts import list_needed_artifacts, read_checksums, verify_inputs
+from roarbench.execution.artifact_verification import list_needed_artifacts, read_checksums, verify_inputs
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_graph import build_job_graph, find_unreachable
 from roarbench.execution.network_trials import find_peak_learning_rate
@@ -282,7 +282,7 @@ def _try_weights(request: Request) -> None:
     suite, record = request.suite, request.suite.dataset_record
     generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
     for each in suite.networks:
-        find_library(each.model)  # fails before a download of weights
+        import_timm_if_needed(each.model)  # fails before a download of weights
     for number, given in enumerate(request.weights):
         model, source = suite.network_of(number)
         if not given:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple, Self
 
 from roarbench.errors import CallerError, LostLease, MachineError, StoreError
-from roarbench.execution.artifacts import list_made_artifacts
+from roarbench.execution.artifact_verification import list_made_artifacts
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.job_interface import Engine, JobOutcome

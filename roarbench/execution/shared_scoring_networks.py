@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device

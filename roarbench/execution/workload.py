@@ -165,7 +165,7 @@ def count_explained_at_once(suite: SuiteSpec) -> int:
     return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
 
-def count_training_batch(recipe: Recipe, train: int) -> int:
+def compute_micro_batch_size(recipe: Recipe, train: int) -> int:
     """Return how many images pass through a network at once in training."""
     return min(recipe.micro_batch or recipe.batch, train)
 
@@ -174,7 +174,7 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
-    step = count_training_batch(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
+    step = compute_micro_batch_size(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(count_explained_at_once(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = 0 if _streams(suite, train) else train * features // 8

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
@@ -148,19 +148,23 @@ def _given_network(text: str, base: Path) -> GivenNetwork:
     return GivenNetwork(model, make_weights_title(file), source, file)
 
 
-def read_network(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Return the network's name, the source of its file, and the weights from which its training starts.
+class NetworkSection(NamedTuple):
+    """The network that a suite's file names."""
 
-    The name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION` relative to `base`. Weights are
-    torchvision's, such as `IMAGENET1K_V1`; random if empty.
-    """
+    name: str  # one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`
+    source: str  # source of its file; empty without one
+    start: str  # torchvision's weights from which its training starts, `NAME/IMAGENET1K_V1`; empty if they are random
+
+
+def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
+    """Read section `[network]`; its file is relative to `base`."""
     name, weights = section.text("name"), section.text("weights", "")
     section.close()
     if weights and not name.startswith(_TORCHVISION):
         raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.naming():
         model, source = _named_network(name, base, "name is")
-    return model, source, f"{name}/{weights}" if weights else ""
+    return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
 
 
 def _named_network(name: str, base: Path, said: str) -> tuple[str, str]:
@@ -208,7 +212,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
     if networks:
         model, source, start = networks[0].model, networks[0].source, ""
     else:
-        model, source, start = read_network(top.section("network"), base)
+        model, source, start = read_network_section(top.section("network"), base)
     recipe = _recipe(top.section("recipe"), None, start)
     reference_recipe = _recipe(top.section("reference_recipe"), recipe, start)
     given = read_published_weights(top)

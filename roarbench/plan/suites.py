@@ -107,7 +107,7 @@ def find_leading_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
     return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))
 
 
-def find_default_weights(suite: SuiteSpec) -> str:
+def find_default_explained_weights(suite: SuiteSpec) -> str:
     """Return the weights that this version of a suite explains by default, as in `SuiteSpec.given`."""
     if suite.networks:
         return ",".join(each.given for each in suite.networks)

@@ -14,7 +14,7 @@ from roarbench.analysis.row_warnings import (
     are_warnings_about,
     describe_warnings,
     find_row_marks,
-    find_rows_not_above_masks,
+    find_rows_not_above_mask_only,
 )
 from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
@@ -322,7 +322,7 @@ def make_table(
     if board is None:
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
-    floors = find_rows_not_above_masks(evidence) if protocol == ROAR else {}
+    floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
     marked = evidence.suite_results.suite.placed if are_warnings_about(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)

@@ -14,7 +14,7 @@ from roarbench.analysis.row_warnings import (
     Grade,
     Mark,
     are_warnings_about,
-    describe_rows_not_above_masks,
+    describe_rows_not_above_mask_only,
     describe_ties,
     find_row_marks,
     list_general_doubts,
@@ -95,7 +95,7 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     The sign of noisy copies precedes its meaning, unless rows are shown without signs.
     """
     rows = {row.estimator for row in table.board.rows}
-    floors = describe_rows_not_above_masks({name: levels for name, levels in table.floors.items() if name in rows})
+    floors = describe_rows_not_above_mask_only({name: levels for name, levels in table.floors.items() if name in rows})
     parts = (
         _zeros(table),
         _certainty(table),

@@ -19,9 +19,9 @@ from roarbench.analysis.row_warnings import (
     STRONG,
     Mark,
     describe_row_warnings,
-    describe_rows_not_above_masks,
+    describe_rows_not_above_mask_only,
     find_row_marks,
-    find_rows_not_above_masks,
+    find_rows_not_above_mask_only,
 )
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import name_rows
@@ -72,7 +72,7 @@ def format_markdown(panel: Panel) -> str:
 def format_json(panel: Panel) -> str:
     """Format the panel as JSON: accuracies are fractions, gains and areas accuracy points, missing is null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
-    agreements, floors = panel.agreements.items(), find_rows_not_above_masks(evidence)
+    agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(evidence)
     content = {
         "suite": results.suite.name,
         "version": results.suite.version,
@@ -276,7 +276,7 @@ def list_doubts(panel: Panel) -> list[str]:
         return [*dropped, *flagged, less]
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
-    floor = filter(None, [describe_rows_not_above_masks(find_rows_not_above_masks(evidence))])
+    floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(evidence))])
     return [*dropped, *_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
 
 

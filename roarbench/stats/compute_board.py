@@ -227,7 +227,7 @@ class Judged(NamedTuple):
     delta_twins: Mapping[str, Mapping[str, Estimate]]  # includes the other-image twin
 
 
-def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
+def compute_verdicts_and_places(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
     """Judge gains; rows in `untested`, whose gain is 0 by construction, are ranked but not tested."""
     judge = Judge(**vars(drawn))
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
@@ -285,7 +285,7 @@ def compute_own_network_board(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
     )
     names = [name for name in scores.estimators if shown is None or name in shown]
-    judged = judge_gains(drawn, names, [name for name, each in kept.items() if each.same])
+    judged = compute_verdicts_and_places(drawn, names, [name for name, each in kept.items() if each.same])
     rows = [
         _network_row(drawn, judged, name, kept[name], gains[name]) if name in kept else _empty(name, scores)
         for name in names

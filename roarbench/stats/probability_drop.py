@@ -56,7 +56,7 @@ def _mean(values: Floats | None) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def compute_lerf_morf_areas(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
     """Return the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining

@@ -124,7 +124,7 @@ class MapProvenance(NamedTuple):
     ties: Sequence[float] = ()
 
 
-def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+def merge_batch_records(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Merge neighbouring ranges of images that were explained with the same settings."""
     return [
         ExplainedBatches(sum(part.images for part in alike), *how)
@@ -132,7 +132,7 @@ def merge_neighbours(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches
     ]
 
 
-def drop_first_images(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
+def trim_batch_records(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
     """Drop the first `first` images."""
     for part in parts:
         gone = min(first, part.images)
@@ -163,15 +163,22 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
     return sorted(found, key=lambda part: (part.start, -part.stop))
 
 
-def choose_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
-    """Choose parts that cover the images 0 … count - 1, in order, each with its first image to use.
+class CoveringPart(NamedTuple):
+    """A part of a split, and the number of its first image to use."""
+
+    part: RankedRange
+    first: int
+
+
+def choose_covering_parts(folder: Path, split: Split, count: int) -> list[CoveringPart]:
+    """Choose parts that cover the images 0 … count - 1, in order.
 
     Parts may overlap if commands divided the images differently; an image's planes do not depend on the division.
     """
     chain, done = [], 0
     for part in list_parts(folder, split):
         if part.start <= done < part.stop <= count:
-            chain.append((part, done))
+            chain.append(CoveringPart(part, done))
             done = part.stop
     if done < count:
         raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
@@ -237,7 +244,7 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), about)
 
 
-def hash_contents(files: Mapping[str, Mapping[str, Any]]) -> str:
+def combine_checksums(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a hash of the contents of these files, from their checksums in a manifest."""
     return hash_value({split: file["sha256"] for split, file in files.items()})
 
@@ -262,7 +269,7 @@ def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
     features. Results with either rankings then depend on the same checksum.
     """
-    return manifest.get("same_as") or hash_contents(manifest["files"])
+    return manifest.get("same_as") or combine_checksums(manifest["files"])
 
 
 def read_manifest_checksum(manifest: Path) -> str:

@@ -44,15 +44,14 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     RankingSpec,
     are_same_rankings,
-    choose_parts,
+    choose_covering_parts,
     compute_tie_share,
     describe_file,
     describe_spec,
-    drop_first_images,
     find_sibling_rankings,
     is_covered,
     list_parts,
-    merge_neighbours,
+    merge_batch_records,
     read_manifest,
     read_manifest_checksum,
     read_planes,
@@ -61,6 +60,7 @@ from roarbench.store.ranking_files import (
     read_weights_checksum,
     refuse_mixed_devices,
     suggest_remedy,
+    trim_batch_records,
     write_planes,
 )
 
@@ -208,7 +208,11 @@ class RankingsStore:
         with lock_file(folder / "seal.lock", *self._folders(spec)), convert_write_errors(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
-                used = [part.path for split, count in counts.items() for part, _ in choose_parts(parts, split, count)]
+                used = [
+                    part.path
+                    for split, count in counts.items()
+                    for part, _ in choose_covering_parts(parts, split, count)
+                ]
                 told = [read_planes(path).about for path in used]
                 about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, told)}
                 refuse_mixed_devices(parts, told)
@@ -278,12 +282,12 @@ class RankingsStore:
         ties: list[float] = []
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
-            for part, first in choose_parts(parts, split, count):
+            for part, first in choose_covering_parts(parts, split, count):
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                made += drop_first_images(first - part.start, (ExplainedBatches(*batches) for batches in noted))
+                made += trim_batch_records(first - part.start, (ExplainedBatches(*batches) for batches in noted))
                 kept += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
@@ -298,7 +302,7 @@ class RankingsStore:
         if len(kept) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [part._asdict() for part in merge_neighbours(made)]}
+        return entry | {"made": [part._asdict() for part in merge_batch_records(made)]}
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

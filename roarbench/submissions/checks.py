@@ -18,8 +18,8 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.submissions.faults import SubmissionFault, make_fault
 from roarbench.submissions.file import Refusal, Submission, Warned
+from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.limits import CHECK
-from roarbench.submissions.preflight import check_sandbox
 from roarbench.submissions.run_in_sandbox import (
     Network,
     Part,

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from roarbench import mix_maps
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import Inputs
-from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.enums import Order, Unit
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
 from studies.matched.lab import LAYOUT, Lab, Maps, asking, keep, not_asking

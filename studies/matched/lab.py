@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import Layout, encode, find_removed_bits, read_bin_codes
-from roarbench.compute.change_matched_masks import assign_strata, make_other_image_masks
 from roarbench.compute.degrade import DegradedImages, compute_removal_magnitude
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
+from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict
 from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
-from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import PAPER_LEVELS, Order, Unit

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_results import collect_all_versions, collect_results
+from roarbench.analysis.stored_results import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import list_other_results
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
@@ -164,19 +164,19 @@ def test_weights_are_together_that_explain_different_seeds(store):
     first, second = "file@0a1b", "file@2c3d"
     together = set_explained_weights(SMALL, f"{first},{second}")
     store.add_all(rows(suite=together))
-    (found,) = collect_all_versions(SMALL, store)
+    (found,) = collect_results_by_images_and_weights(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.asked == ("--reference", first, "--reference", second)
     store.add_all(rows(suite=set_explained_weights(SMALL, second), hour=1))
-    assert {found.suite.given for found in collect_all_versions(SMALL, store)} == {first, second}
+    assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
     assert len(collect_results(together, store).results) == len(expand_points(together))
 
 
 def test_all_that_a_store_holds_the_suites_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
     store.add_all([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
-    found = collect_all_versions(SMALL, store, [PHOTOS])
+    found = collect_results_by_images_and_weights(SMALL, store, [PHOTOS])
     assert [(held.data, held.limit, held.suite.given) for held in found] == [
         (OWN, None, ""),
         (OTHER, None, ""),

@@ -15,7 +15,7 @@ from roarbench.analysis.row_warnings import (
     describe_row_warnings,
     describe_warnings,
     find_row_marks,
-    find_rows_not_above_masks,
+    find_rows_not_above_mask_only,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
@@ -95,7 +95,7 @@ def test_values_by_scipy(made):
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
         above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS)
         assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
-    assert made.above_masks("random-blurred", 0.9) == Estimate() and find_rows_not_above_masks(made) == {}
+    assert made.above_masks("random-blurred", 0.9) == Estimate() and find_rows_not_above_mask_only(made) == {}
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -152,7 +152,7 @@ def test_a_row_without_a_gain_has_none_to_share(made):
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
     made = judged(accuracy=leaky(alone))
-    floors, mark = find_rows_not_above_masks(made), marks(made, "var-grad")["masks"]
+    floors, mark = find_rows_not_above_mask_only(made), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone reaches", "of the row's accuracy above chance"):
         assert (words in describe_row_warnings(made, "var-grad").reason) is (grade is not Grade.NONE)

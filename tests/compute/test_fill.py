@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.compute.degrade import fill_features, interpolate
+from roarbench.compute.degrade import apply_non_mean_fill, interpolate
 from roarbench.enums import FILLS
 from tests.helpers.streamed import seeded
 
@@ -30,32 +30,32 @@ def removed(request):
 @pytest.mark.parametrize("fill", OTHERS)
 def test_kept_values_are_exact_and_inputs_stay(fill, images, removed):
     before, marks = images.clone(), removed.clone()
-    found = fill_features(images, removed, fill, MEAN, IDS)
+    found = apply_non_mean_fill(images, removed, fill, MEAN, IDS)
     assert (found.dtype, found.shape) == (torch.uint8, images.shape)
     assert torch.equal(found[~removed.expand(images.shape)], images[~removed.expand(images.shape)])
     assert torch.equal(images, before) and torch.equal(removed, marks)
-    assert torch.equal(found, fill_features(images, removed, fill, MEAN, IDS))
+    assert torch.equal(found, apply_non_mean_fill(images, removed, fill, MEAN, IDS))
     assert not torch.equal(found, images)
     for row in range(3):  # an image's fill is its own
         one = slice(row, row + 1)
-        alone = fill_features(images[one], removed[one], fill, MEAN, IDS[one]).int()
+        alone = apply_non_mean_fill(images[one], removed[one], fill, MEAN, IDS[one]).int()
         assert (alone - found[one].int()).abs().max() <= (1 if fill == "linear" else 0)  # other rounding, at .5
 
 
 def test_black_and_blur(images, removed):
     gone = removed.expand(images.shape)
-    assert (fill_features(images, removed, "zero", MEAN, IDS)[gone] == 0).all()
+    assert (apply_non_mean_fill(images, removed, "zero", MEAN, IDS)[gone] == 0).all()
     drawn = images.double().numpy()
     for axis, side in ((2, 14), (3, 11)):
         sigma = 0.05 * side
         drawn = ndimage.gaussian_filter1d(drawn, sigma, axis, mode="mirror", radius=round(4 * sigma))
-    found = fill_features(images, removed, "blur", MEAN, IDS)
+    found = apply_non_mean_fill(images, removed, "blur", MEAN, IDS)
     assert (found.double() - torch.from_numpy(drawn)).abs()[gone].max() <= 0.501
 
 
 def test_noise_is_uniform():
     large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
-    found = fill_features(
+    found = apply_non_mean_fill(
         large, torch.ones_like(large, dtype=torch.bool), "noise", torch.zeros(3), torch.tensor([1, 2])
     )
     counts = torch.bincount(found.flatten().int(), minlength=256)
@@ -69,7 +69,7 @@ def test_noise_of_roads_fill_is_a_hundredth_of_the_range():
     flat = torch.full((2, 1, 64, 64), 100, dtype=torch.uint8)
     gone = torch.zeros_like(flat, dtype=torch.bool)
     gone[:, :, 1:-1, 1:-1] = True
-    off = fill_features(flat, gone, "linear", torch.zeros(1), torch.tensor([0, 1]))[gone].float() - 100
+    off = apply_non_mean_fill(flat, gone, "linear", torch.zeros(1), torch.tensor([0, 1]))[gone].float() - 100
     assert abs(off.mean().item()) < 0.2
     assert 2.4 < off.std().item() < 2.7
 
@@ -84,7 +84,13 @@ def test_interpolation_and_neighbours_by_hand():
     line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
     gone = torch.tensor([[[[False, True, True, True, False]]]])
     # the outer two are 10 and 40 first, then the middle is their mean
-    assert fill_features(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [10, 10, 25, 40, 40]
+    assert apply_non_mean_fill(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [
+        10,
+        10,
+        25,
+        40,
+        40,
+    ]
 
 
 def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
@@ -99,6 +105,6 @@ def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
 def test_where_nothing_is_left_the_mean_is(fill, images):
     gone = torch.ones_like(images, dtype=torch.bool)
     gone[0, 1, 5, 5] = False
-    found = fill_features(images, gone, fill, MEAN, IDS).float()
+    found = apply_non_mean_fill(images, gone, fill, MEAN, IDS).float()
     assert (found[1, 0] - 120).abs().mean() < 4
     assert (found[0, 1] - float(images[0, 1, 5, 5])).abs().mean() < 4

@@ -11,7 +11,7 @@ from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.compute.train import Training, fit
 from roarbench.devices import COMPILING
 from roarbench.enums import Order, Precision, Unit

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.compute import streaming
+from roarbench.compute import streamed_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
-from roarbench.compute.streaming import AHEAD, ExchangedImages, StreamedImages, StreamedMask, _find_mapping
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
+from roarbench.compute.streamed_images import AHEAD, StreamedImages, _find_mapping
 from roarbench.datasets.decoded import _map
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
@@ -140,13 +141,13 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
 
 def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
-    read, real = [], streaming._read
+    read, real = [], streamed_images._read
 
     def noted(source, rows, target):
         read.append((rows.tolist(), threading.get_ident()))
         real(source, rows, target)
 
-    monkeypatch.setattr(streaming, "_read", noted)
+    monkeypatch.setattr(streamed_images, "_read", noted)
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):

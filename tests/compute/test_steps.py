@@ -9,7 +9,7 @@ from torch import nn
 from roarbench.compute import train
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.inputs import MOVING
-from roarbench.compute.streaming import StreamedImages
+from roarbench.compute.streamed_images import StreamedImages
 from roarbench.compute.train import Training
 from roarbench.errors import NoRoom
 from tests.helpers.networks import Small

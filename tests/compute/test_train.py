@@ -14,10 +14,10 @@ from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import normalise
 from roarbench.compute.prediction import count_scored_at_once, predict
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
-from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.compute.train import fit
 from roarbench.devices import can_use_bf16
 from roarbench.enums import Order, Precision, Unit

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.compute.degrade import fill_features, unpack_bits
+from roarbench.compute.degrade import apply_non_mean_fill, unpack_bits
 from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
@@ -33,7 +33,9 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
     gone = unpack_bits(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
-    expected = fill_features(images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images)))
+    expected = apply_non_mean_fill(
+        images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
+    )
     torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
     assert torch.equal(images, before)
 

@@ -8,9 +8,9 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.prediction import predict
-from roarbench.compute.streaming import ExchangedImages, StreamedMask
 from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator

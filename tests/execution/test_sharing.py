@@ -14,7 +14,7 @@ from roarbench.analysis.result_consistency import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import jobs, ranking_jobs, scheduler
-from roarbench.execution.artifacts import list_needed_artifacts, read_checksums
+from roarbench.execution.artifact_verification import list_needed_artifacts, read_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.job_interface import JobOutcome

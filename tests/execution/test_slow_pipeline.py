@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from roarbench.compute.change_matched_masks import compute_smoothness
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
+from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.networks import SmallResNet
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
 from roarbench.compute.train import fit

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
-from roarbench.analysis.shown_images import choose_images, count_correct_networks, find_pictured_protocol
+from roarbench.analysis.image_selection import choose_images, count_correct_networks, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.compute.change_matched_masks import compute_changes
 from roarbench.compute.degrade import compute_removal_magnitude
+from roarbench.compute.matched_other_image_masks import compute_changes
 from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images

@@ -20,7 +20,7 @@ from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
 from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.plan.suite_record import drop_estimators, read_suite_record, write_suite_record
-from roarbench.plan.suites import find_default_weights
+from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
@@ -183,7 +183,7 @@ seeds"""
 def test_a_file_may_name_published_weights_to_explain(path):
     suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
-    assert find_default_weights(suite) == suite.given and suite.version != read_suite(path).version
+    assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
     kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
     assert (kept.called, kept.given) == (suite.called, suite.given)
 

@@ -12,11 +12,11 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.errors import SandboxError
-from roarbench.submissions import launch, preflight, watch
+from roarbench.submissions import isolation_check, launch, watch
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
+from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.limits import CHECK, SCRATCH, Limits
-from roarbench.submissions.preflight import check_sandbox
 from roarbench.submissions.run_in_sandbox import Task, derive_image_seeds, run_submission
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
@@ -227,7 +227,7 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
 def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     check_sandbox.__wrapped__()
     monkeypatch.setattr(
-        preflight,
+        isolation_check,
         "make_sandbox_command",
         lambda script, arguments, policy: launch.make_trusted_command(script, arguments),
     )
@@ -254,7 +254,7 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
-    monkeypatch.setattr(preflight, "make_sandbox_command", weak)
+    monkeypatch.setattr(isolation_check, "make_sandbox_command", weak)
     with pytest.raises(SandboxError, match=WALLS[flag]):
         check_sandbox.__wrapped__()
 
@@ -277,7 +277,7 @@ from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.submissions.run_in_sandbox import run_submission
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import CHECK
-from roarbench.submissions.preflight import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"

@@ -1,12 +1,8 @@
-"""Matched masks, which follow another image's map but change the image as much as its own mask, and mask smoothness.
+"""Matched masks, which follow another image's map but change the image as much as its own mask.
 
 A map that follows |x - fill| removes the features whose removal changes the image most, without using any network.
 Within a stratum of features whose removal changes the image about equally, such a map carries no information
-(docs/decisions/0039).
-
-Smoothing a map adds no information but changes its score (Song et al., arXiv 2304.13836), so every curve reports how
-smooth its maps are. The mean number of removed neighbours relative to Random's needs no scale and no threshold. Nothing
-here imports torch.
+(docs/decisions/0039). Nothing here imports torch.
 """
 
 from collections.abc import Sequence
@@ -22,7 +18,6 @@ from roarbench.estimators.estimator import BLUR
 BINS = 8  # quantile bins of each number
 _TURN = 7919  # distance between the starts of two images' tie orders, in features
 _VALUES = 256  # possible values of a uint8 number
-_CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which fits in the CPU cache
 
 
 def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
@@ -118,40 +113,3 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
     # modulo d: unsigned numbers below 0 wrap around to large ones
     found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))
     return found
-
-
-def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
-    """Compute the mean number of removed neighbours of a removed feature, relative to random masks.
-
-    Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
-    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), which accounts
-    for borders. 1 is as scattered as Random, larger is smoother, and the maximum is about 1 / t, so only values at the
-    same level are comparable.
-
-    Args:
-        removed: uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image.
-        shape: Channels, height and width of an image.
-        unit: Scalar or pixel.
-
-    Returns:
-        None if fewer than two features are removed or no feature has a neighbour.
-    """
-    channels, height, width = unit.grid(shape)
-    d = channels * height * width
-    pairs = channels * (height * (width - 1) + (height - 1) * width)
-    count = int(np.bitwise_count(removed[:1]).sum())
-    if count < 2 or pairs == 0:
-        return None
-    expected = pairs * count * (count - 1) / (d * (d - 1))
-    return _count_removed_pairs(removed, (channels, height, width)) / len(removed) / expected
-
-
-def _count_removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
-    """Count pairs of adjacent features that are both removed, over all images."""
-    total = 0
-    for start in range(0, len(removed), _CHUNK):
-        bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=int(np.prod(shape))).view(bool)
-        maps = bits.reshape(-1, *shape)
-        total += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
-        total += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
-    return total

@@ -74,7 +74,7 @@ def _run_probe() -> SandboxExit:
         for end in pipe:
             stack.callback(os.close, end)
         rules = stack.enter_context(open_filter())
-        return watch(make_sandbox_command("sandbox_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
+        return watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
 def _found(death: SandboxExit) -> list[str]:

@@ -1,0 +1,73 @@
+"""Images that are degraded anew at each reading with the removal masks of other images.
+
+A network that is trained on `ExchangedImages` sees the shapes of all removal masks, but a mask says nothing about the
+class of the image that it is applied to. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021)
+and F-Fidelity (Zheng et al. 2024), whose masks are random.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.compute.bit_planes import Layout, find_removed_bits
+from roarbench.compute.degrade import replace_features, take_rows, unpack_bits
+from roarbench.devices import send_to_device
+from roarbench.enums import Order, Unit
+
+
+class StreamedMask(NamedTuple):
+    """Removal masks of one ranking at one level, from memory-mapped bit-planes uint8 (n, planes, width)."""
+
+    planes: NDArray[np.uint8]
+    layout: Layout
+    t: float
+    order: Order
+
+
+@dataclass(frozen=True)
+class ExchangedImages:
+    """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
+
+    pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
+    # removal masks by ranking and level, each with the rankings of all n images, or of all lenders; all of one unit
+    cuts: Sequence[StreamedMask]
+    mean: Tensor  # float32 (c,), the training mean, in [0, 255]
+    unit: Unit
+    generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines
+    lent: bool = False  # the removal masks come from images of another set
+    # fill value, one of `FILLS`; its random numbers depend on an image's index in this set
+    fill: str = "mean"
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
+        others, cuts = self._draw(index)
+        packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
+        for number in np.unique(cuts):
+            rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
+            packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
+        images = take_rows(self.pixels, index)
+        removed = unpack_bits(
+            send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit
+        )
+        return replace_features(images, removed, self.fill, self.mean, index.cpu())
+
+    def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Draw for each image the index of another image, uniformly, and the index of a set of masks.
+
+        If masks are `lent`, the other image belongs to another set; otherwise it is never the image itself.
+        """
+        if self.lent:
+            others = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
+        else:
+            steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
+            others = (index.cpu() + steps) % len(self)
+        cuts = torch.randint(len(self.cuts), (len(index),), generator=self.generator)
+        return others.numpy(), cuts.numpy()
