@@ -21,7 +21,7 @@ from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_device, list_gpu_ids
-from roarbench.execution.rate_measurement import draw_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.recipes import find_recipe
@@ -32,7 +32,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 @lru_cache(maxsize=1)
 def held(images: int) -> DegradedImages:
     """Make random images, half of the features removed, once in each worker."""
-    return draw_images((3, 32, 32), images, choose_device())
+    return draw_random_degraded_images((3, 32, 32), images, choose_device())
 
 
 def training(images: int, epochs: float, seed: int, compiling: bool) -> None:

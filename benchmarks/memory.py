@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, make_own_record
+from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, make_user_dataset_record
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import ScoredNetwork
@@ -93,7 +93,7 @@ def suite_of(images: int, size: int) -> SuiteSpec:
 
 def photographs_of(folder: Path, images: int, size: int) -> DatasetRecord:
     """Return the record of so many JPEG files, which lie in a folder or will."""
-    found = replace(make_own_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
+    found = replace(make_user_dataset_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
     return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
 
 

@@ -27,8 +27,8 @@ from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
-from roarbench.compute.prediction import count_scored_at_once, predict
-from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
 from roarbench.compute.train import fit
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
@@ -101,7 +101,7 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
     recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)
     fit(model, DegradedImages(pixels, None, fill, Unit.SCALAR), labels, norm, recipe, 0)
     untouched = DegradedImages(tested, None, fill, Unit.SCALAR)
-    targets = predict(model, untouched, norm, count_scored_at_once(record.size)).argmax(1)
+    targets = predict(model, untouched, norm, choose_scoring_batch_size(record.size)).argmax(1)
     accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
     print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
     return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(choose_device()), norm.black
@@ -115,7 +115,7 @@ def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: L
     found = {}
     for id_ in PAPER:
         maps = torch.cat([part[id_] for part in parts]).float().cpu().numpy()
-        found[id_] = encode(sort_keys(arrange_features(maps, layout.shape, layout.unit), ties), layout)
+        found[id_] = encode(make_sort_keys(arrange_features(maps, layout.shape, layout.unit), ties), layout)
     return found
 
 

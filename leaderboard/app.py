@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.page_cache import ASKED, Page, Shown, keep_page, recall_page, seen
+from leaderboard.page_cache import ASKED, Page, Shown, cache_page, read_cached_page, seen
 from roarbench.errors import StoreError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -26,7 +26,7 @@ def main() -> None:
 def show_page() -> None:
     """Show the current state of the store; templates escape external text."""
     shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
-    page = (None if query else recall_page(shown)) or render_fresh_page(shown, query)
+    page = (None if query else read_cached_page(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
@@ -53,7 +53,7 @@ def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
         return page
     if not live.state:
         return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
-    keep_page(shown, live.state, page)
+    cache_page(shown, live.state, page)
     return page
 
 

@@ -7,7 +7,7 @@ from leaderboard.page_text import format_day, make_plain, make_slug
 from leaderboard.records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
-from roarbench.estimators.catalogue import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import LONGEST, Doubt, list_row_doubts, write_remarks
@@ -32,7 +32,7 @@ def make_board_record(
             row.estimator,
             *find_display_name(row.estimator),
             about=describe_estimator(results, row.estimator),
-            control=find_known_estimator(row.estimator).control,
+            control=find_estimator_or_placeholder(row.estimator).control,
             place=row.place,
             value=row.gain if table.judged else row.accuracies[-1].in_points,
             beating=row.beating,
@@ -46,7 +46,9 @@ def make_board_record(
         )
         for row in table.rows
     )
-    controls = [row for row in rows if find_known_estimator(row.id).is_model_free and row.value.value is not None]
+    controls = [
+        row for row in rows if find_estimator_or_placeholder(row.id).is_model_free and row.value.value is not None
+    ]
     return BoardRecord(
         slug=make_slug(results),
         title=results.title,
@@ -82,9 +84,9 @@ def _places(table: SuiteTable) -> dict[str, Place]:
 def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
     """Return facts about a table: protocol, rows, images, networks and date."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
-    record, controls = suite.dataset_record, [name for name in names if find_known_estimator(name).control]
+    record, controls = suite.dataset_record, [name for name in names if find_estimator_or_placeholder(name).control]
     entered = [name for name in names if name in suite.entered and name not in controls]
-    kind = "submission" if all(find_known_estimator(name).submitted for name in entered) else "added row"
+    kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in entered) else "added row"
     estimators = len(names) - len(controls) - len(entered)
     counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
     newest = max((result.created for result in results.results.values()), default=None)
@@ -103,7 +105,7 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     """Describe an estimator in a sentence; a submission by its author's."""
-    submission, row = suite_results.submissions.get(name), find_known_estimator(name)
+    submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
     return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
 
 

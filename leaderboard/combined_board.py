@@ -19,11 +19,11 @@ from leaderboard.records import (
     UNJUDGED,
     Axis,
     BoardRecord,
-    find_kind_beside_zero,
+    choose_colour_class,
     make_linear_axis,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.catalogue import count_passes, find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.board import Row
@@ -101,7 +101,7 @@ class PairedBoard:
     rows: tuple[Named, ...]
 
 
-def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> PairedBoard:
+def make_paired_board(both: TwoQuestions, evidence: BoardRecord | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results, tables = both.roar.suite_results, (both.own, both.roar)
     asked = _questions(both) + ([_third(evidence)] if evidence else [])
@@ -121,7 +121,7 @@ def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pair
 
 
 def _named(results: SuiteResults, name: str, features: int) -> Named:
-    estimator = find_known_estimator(name)
+    estimator = find_estimator_or_placeholder(name)
     return Named(
         name,
         *find_display_name(name),
@@ -149,7 +149,7 @@ def _third(board: BoardRecord) -> Question:
 
 def _answer_beside_random(row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls keep their colour, and Random has no verdict."""
-    beside, control = row.random, find_known_estimator(row.estimator).control
+    beside, control = row.random, find_estimator_or_placeholder(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
@@ -157,5 +157,5 @@ def _answer_beside_random(row: Row) -> Answer:
 
 def _answer_beside_zero(row: Row) -> Answer:
     """Return a row's own-network gain and verdict."""
-    kind = find_kind_beside_zero(row.network)
+    kind = choose_colour_class(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
-from roarbench.estimators.catalogue import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_interval, format_signed
@@ -36,7 +36,9 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return an estimator's curve with the controls'; None where a point is missing."""
     board, gains = table.board, table.board.protocol.by_difference
     rows = [
-        row for row in board.rows if row.estimator == estimator or find_known_estimator(row.estimator).is_model_free
+        row
+        for row in board.rows
+        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_model_free
     ]
     found = {row.estimator: [(t, at.in_points) for t, at in board.curve(row).items()] for row in rows}
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
@@ -57,7 +59,7 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     )
 
 
-def draw_card(board: BoardRecord, heading: str) -> bytes:
+def draw_preview_card(board: BoardRecord, heading: str) -> bytes:
     """Draw the preview picture of a board as PNG: its headline, and its first rows as dots."""
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)

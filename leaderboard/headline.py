@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
-from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -29,7 +29,7 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    told = any(find_known_estimator(row.id).uses_prediction for row in own if row.control)
+    told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
     never = f"see{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'never see the network'}"
     one = f"the one control, which {never or 'never sees the network'}"
@@ -76,7 +76,7 @@ def _estimators(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_control(row: Row) -> bool:
-    return find_known_estimator(row.estimator).control
+    return find_estimator_or_placeholder(row.estimator).control
 
 
 def _beats_random(row: Row) -> bool:

@@ -38,7 +38,7 @@ class Page(NamedTuple):
     files: dict[str, str] = {}
 
 
-def recall_page(shown: Shown) -> Page | None:
+def read_cached_page(shown: Shown) -> Page | None:
     """Return the cached page; None if the store or the code has changed.
 
     Raises:
@@ -54,7 +54,7 @@ def recall_page(shown: Shown) -> Page | None:
         return Page(**kept["page"]) if kept["stamp"] == _stamp(results.state()) else None
 
 
-def keep_page(shown: Shown, state: str, page: Page) -> None:
+def cache_page(shown: Shown, state: str, page: Page) -> None:
     """Cache the page of a store in this state, where the user's cache can be written and the code has a version."""
     stamp, path = _stamp(state), find_cache_file(shown)
     if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:

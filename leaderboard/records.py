@@ -31,7 +31,7 @@ NETWORK_KINDS = {  # descriptions under own-network gain
 _BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
 
-def find_kind_beside_zero(test: OwnNetworkTest | None) -> str:
+def choose_colour_class(test: OwnNetworkTest | None) -> str:
     """Return a row's colour class under own-network gain; 0 by construction has the controls' colour."""
     return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
@@ -63,7 +63,7 @@ class BoardRow:
     def kind(self) -> str:
         """Return its colour class; success means beating every control."""
         if self.network:
-            return find_kind_beside_zero(self.network)
+            return choose_colour_class(self.network)
         if self.control:
             return CONTROL
         if not self.beating:

@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.files import write_if_absent
 from roarbench.plan.suites import format_suite_option
 from roarbench.report.estimator_facts import make_profile
-from roarbench.report.table_notes import describe_methods, list_origins
+from roarbench.report.table_notes import describe_methods, list_provenance
 from roarbench.store.provenance import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -33,7 +33,7 @@ def render_report(view: SuiteView) -> str:
         figure=make_figure,
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-        origin=list(list_origins(view.results)),
+        origin=list(list_provenance(view.results)),
         called=format_suite_option(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),

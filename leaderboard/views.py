@@ -10,7 +10,7 @@ from time import sleep
 from typing import Any, TypeVar
 
 from leaderboard.build_boards import make_board_record
-from leaderboard.combined_board import PairedBoard, pair_boards
+from leaderboard.combined_board import PairedBoard, make_paired_board
 from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
@@ -18,7 +18,7 @@ from leaderboard.records import BoardRecord
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (
-    add_prediction_stability,
+    add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results_by_images_and_weights,
     drop_idle_submissions,
@@ -31,7 +31,7 @@ from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS, find_leading_protocols
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions
+from roarbench.report.combined_table import TwoQuestions, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
@@ -108,7 +108,7 @@ class SuiteView:
         if both is None:
             return None
         evidence = self.board_of(MATCHED) if MATCHED in self.protocols else None
-        return self.kept("paired", lambda: pair_boards(both, evidence))
+        return self.kept("paired", lambda: make_paired_board(both, evidence))
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; by default its first unit and all levels."""
@@ -211,7 +211,7 @@ class LiveStore:
                 asked = self._needed(order) if waiting else order
                 self._read = {suite: self._fresh(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
-                self._views = {view.slug: view for view in sorted(found, key=lambda view: sort_key(view.results))}
+                self._views = {view.slug: view for view in sorted(found, key=lambda view: make_sort_key(view.results))}
                 self.state = state if len(asked) == len(order) else ""
             return self._views
 
@@ -221,7 +221,7 @@ class LiveStore:
         best = {suite: min(_rank(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._fresh(suite)
-            if any(sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
+            if any(make_sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 near = suite.dataset, suite.model  # later suites in `order` cannot come first
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
@@ -255,7 +255,7 @@ class LiveStore:
 
 
 def order_suites(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites that a store may have, as a tie-break for `sort_key`.
+    """Return the suites that a store may have, as a tie-break for `make_sort_key`.
 
     The newest version of each name comes first; users' suites come last.
     """
@@ -266,14 +266,14 @@ def order_suites(store: ResultsStore) -> list[SuiteSpec]:
     return [suite for suite in found if (suite.dataset, suite.model) in there]
 
 
-def sort_key(results: SuiteResults) -> tuple[bool, int]:
+def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return the sort key of suites: those with rows first, then by leading protocol."""
     return not results.has_rows, _rank(results.suite, results.leading)
 
 
 def _rank(suite: SuiteSpec, first: Protocol) -> int:
     """Rank a suite by its leading protocol: ROAR beside own-network gain, matched gain, others."""
-    if asks_two_questions(suite) and first in (ROAR, OWN_NETWORK):
+    if has_combined_table(suite) and first in (ROAR, OWN_NETWORK):
         return 0
     return 1 if first == MATCHED else 2
 
@@ -289,7 +289,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        add_prediction_stability(each, folder)
+        add_prediction_stability_and_ties(each, folder)
         for each in found
         if (each.complete and newest) or not has_only_shared_runs(each, store)
     ]

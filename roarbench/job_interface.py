@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from roarbench.devices import is_gpu_dead, is_machine_failure
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.logs import add_log_fields
-from roarbench.stopping import forbid_exit
+from roarbench.stopping import convert_exit_to_error
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # a worker leaves after this many failed jobs in a row
@@ -58,7 +58,7 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
     with add_log_fields(job=job.name):
         _log.info("begun")
         try:
-            with forbid_exit():
+            with convert_exit_to_error():
                 value = job.call(*job.arguments)
         except Exception as error:  # the error is recorded, and other runs continue
             _log.info("failed", exc_info=True)
@@ -76,7 +76,7 @@ def _make_sendable(error: Exception) -> Exception:
     return kind(f"{type(error).__name__}: {error}")
 
 
-def make_all_left_error(last: str) -> MachineError:
+def make_all_workers_failed_error(last: str) -> MachineError:
     """Make the error for an engine whose workers all failed too many jobs in a row; `last` is the last failure."""
     seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last}"
     return MachineError(f"{seen}; check this machine, then run the same command again")

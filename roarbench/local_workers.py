@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, avoid_avx512_sorts, keep_freed_memory, limit_compilers
 from roarbench.errors import MachineError
-from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log
 from roarbench.stopping import end_on_sigterm
 
@@ -113,7 +113,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             MachineError: No worker is left, because each failed three jobs in a row.
         """
         if not self._workers():
-            raise make_all_left_error(self._last)
+            raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)
         ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
         self._hand_out()

@@ -18,7 +18,7 @@ import torch
 
 from roarbench.devices import COMPILING, SHARING, limit_compilers
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform_job
+from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log
 from roarbench.stopping import keep_sigterm_handler
 from roarbench.text import fit_on_one_line
@@ -188,7 +188,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._grow()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
-            raise make_all_left_error(self._last)
+            raise make_all_workers_failed_error(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
         if not happened and _is_gone():

@@ -25,7 +25,7 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def forbid_exit() -> Iterator[None]:
+def convert_exit_to_error() -> Iterator[None]:
     """Turn `sys.exit` in external code into an ordinary error; requests to end this process still work."""
     try:
         yield

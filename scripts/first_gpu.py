@@ -24,14 +24,14 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
-from roarbench.cli.doctor import record_training_modes
+from roarbench.cli.doctor import measure_and_store_training_speeds
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
 from roarbench.enums import Unit
-from roarbench.execution.rate_measurement import draw_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.text import format_duration
@@ -124,7 +124,7 @@ def train_whole() -> str:
     record, recipe = suite.dataset_record, suite.recipe_record
     size = Size(suite.model, suite.recipe, record.size, record.classes, record.train_images, 0) if GPU else TINY
     recipe = recipe if GPU else find_recipe(TINY.recipe)
-    inputs = draw_images((3, size.side, size.side), size.images, DEVICE)
+    inputs = draw_random_degraded_images((3, size.side, size.side), size.images, DEVICE)
     begun = begin(size, inputs, recipe)
     start = time.perf_counter()
     with let_cudnn_choose_kernels():
@@ -144,7 +144,7 @@ def compare_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
     store, found = Path(os.environ.get("ROARBENCH_STORE", ".")), []
     for name in COMPARED:
-        found.append(f"{name}: {record_training_modes(find_suite(name), store).found}")
+        found.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
         print(found[-1], file=sys.stderr, flush=True)
     return "; ".join(found)
 

@@ -10,7 +10,7 @@ from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, trainin
 
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.enums import Unit
-from roarbench.execution.rate_measurement import draw_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.execution.rates import GPU, assume_rates
 from roarbench.plan.suites import find_suite
 
@@ -40,7 +40,7 @@ def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
     size, forgotten = TINY._replace(images=64, steps=2), []
     with mapped_pixels(size.side, size.images) as (pixels, forget):
         streamed = StreamedImages(pixels, None, first_gpu.FILL, Unit.SCALAR, torch.device("cpu"))
-        held = draw_images((3, size.side, size.side), size.images, torch.device("cpu"))
+        held = draw_random_degraded_images((3, size.side, size.side), size.images, torch.device("cpu"))
         for inputs in (streamed, held):
             begun = training(size, inputs)
             rate, steps = images_a_second(begun, 60, lambda: forgotten.append(forget()))

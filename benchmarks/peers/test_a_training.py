@@ -21,7 +21,7 @@ from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
-from roarbench.compute.ranking import count_removed, draw_tie_order, sort_keys
+from roarbench.compute.ranking import count_removed, draw_tie_order, make_sort_keys
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay
 from roarbench.enums import Order, Unit
@@ -124,7 +124,7 @@ def write(folder: Path) -> tuple[Tensor, Layout]:
     np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
     np.save(folder / "maps.npy", maps)
     ties = draw_tie_order(np.arange(IMAGES), layout.features)
-    np.save(folder / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
+    np.save(folder / "planes.npy", encode(make_sort_keys(maps.reshape(IMAGES, -1), ties), layout))
     return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
 
 

@@ -211,7 +211,7 @@ def alone(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[floa
 def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
-    at_once = 2**30 // (4 * numbers)  # same rule as `count_explained_at_once`
+    at_once = 2**30 // (4 * numbers)  # same rule as `choose_explanation_batch_size`
     found: list[tuple[float, float, Any]] = []
     beside.seconds(
         lambda: found.append(alone(ig_by_us, at_once, at_once)),

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from roarbench.compute.bit_planes import Layout, encode
-from roarbench.compute.prediction import count_scored_at_once, predict
-from roarbench.compute.ranking import draw_tie_order, sort_keys
+from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.network_surgery import fold_batchnorm
@@ -34,7 +34,7 @@ from roarbench.plan.suite_file import read_suite
 ROOT = Path(__file__).parents[2]
 # all rows of this version are among the paper's 18
 SUITE = read_suite(ROOT / "studies" / "replication" / "quick-2.toml")
-AT_A_TIME = count_scored_at_once(64)
+AT_A_TIME = choose_scoring_batch_size(64)
 
 
 class PipelinePart(NamedTuple):
@@ -71,7 +71,9 @@ def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
 def planes(folder: Path, layout: Layout) -> None:
     """Make and write the rankings of the maps."""
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
-    np.save(folder / "again.npy", encode(sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout))
+    np.save(
+        folder / "again.npy", encode(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout)
+    )
 
 
 def floats(folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from leaderboard.advice import advise
 from leaderboard.combined_board import PairedBoard
-from leaderboard.figure import draw_card
+from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRecord
@@ -48,7 +48,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "view": view,
         "board": board,
         "tab": protocol.tab,
-        "card": "" if live else site.file(f"{stem}.png", draw_card(board, heading)),
+        "card": "" if live else site.file(f"{stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
         "tabs": list(_tabs(site, view, protocol)),
@@ -76,7 +76,7 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "view": view,
         "board": board,
         "tab": BOTH,
-        "card": "" if site.live else site.file(file, draw_card(view.board_of(OWN_NETWORK), heading)),
+        "card": "" if site.live else site.file(file, draw_preview_card(view.board_of(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": advise(board),
         "drawn": make_scatter([board]),

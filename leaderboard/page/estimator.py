@@ -18,7 +18,7 @@ from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_inputs,
     find_display_name,
-    find_known_estimator,
+    find_estimator_or_placeholder,
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
@@ -45,7 +45,9 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "row": row,
         "about": make_profile(name, (view.results for view in views)),
         "origin": _origin(view, name),
-        "passes": sum(count_passes([find_known_estimator(name)], prod(view.results.suite.dataset_record.shape))),
+        "passes": sum(
+            count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
+        ),
         "verdict": typeset(_verdict(views, board, row)),
         "both": explain_disagreement(found),
         "verdicts": [
@@ -77,10 +79,10 @@ def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> s
     """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
     paired = (view.paired for view in views)
     both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
-    return describe_both(both, row.id) if both else write_verdict_sentence(board, row)
+    return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 
-def describe_both(board: PairedBoard, name: str) -> str:
+def describe_both_verdicts(board: PairedBoard, name: str) -> str:
     """Describe the answer to each question, with the suite."""
     answers = (f"{question.title}: {_answer(question.answers.get(name))}" for question in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
@@ -103,7 +105,7 @@ def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
 def _origin(view: SuiteView, name: str) -> str:
     """Describe who ran it, and when; empty where nothing was run."""
     found = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in find_known_estimator(name).marks
+    trusted = TRUSTED in find_estimator_or_placeholder(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
     return f"{whose}, {format_day(max(result.created for _, result in found))}" if found else ""
 
@@ -195,7 +197,7 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
         images.find_photos_address(site, view),
         [sheet],
         places,
-        images.list_lines(found, answers),
+        images.list_sheet_lines(found, answers),
         site.to("images", view.slug),
     )
 

@@ -6,8 +6,8 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
-from roarbench.analysis.image_selection import ImageAnswers, count_correct_networks, find_pictured_protocol
-from roarbench.estimators.catalogue import find_display_name, find_known_estimator
+from roarbench.analysis.image_selection import ImageAnswers, count_correct_predictions_per_image, find_pictured_protocol
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.text import format_count
 
 _PAGE = 16  # rows on a static page; the app shows all
@@ -36,7 +36,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     if found is None:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
     there = [row.id for row in (view.paired or view.board).rows if row.id in found.rows]
-    names = sorted(there, key=lambda name: find_known_estimator(name).control)[: None if live else _PAGE]
+    names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)[: None if live else _PAGE]
     wanted = at.chosen("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
@@ -55,7 +55,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "rows": rows,
         "sheet": href,
         "of": now.of,
-        "shown": list_lines(found, now),
+        "shown": list_sheet_lines(found, now),
         "photos": find_photos_address(site, view),
         "masks": _MASKS[tuple(found.kinds[1:])],
         "tab": protocol.tab,
@@ -78,7 +78,9 @@ def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswer
     assert found is not None, "asked only where there are pictures"
     href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
     protocol = find_pictured_protocol(view.results)
-    return href, count_correct_networks(view.results, protocol, view.results.units(protocol)[0], name, found.numbers)
+    return href, count_correct_predictions_per_image(
+        view.results, protocol, view.results.units(protocol)[0], name, found.numbers
+    )
 
 
 def format_total(answers: ImageAnswers) -> str:
@@ -86,7 +88,7 @@ def format_total(answers: ImageAnswers) -> str:
     return f"of {answers.of} {answers.word}"
 
 
-def list_lines(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
+def list_sheet_lines(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
     """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
     right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
     return [("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(found.kinds)]

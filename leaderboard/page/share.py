@@ -7,7 +7,7 @@ from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.page_text import REPOSITORY, make_plain
 from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
-from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
 from roarbench.report.estimator_facts import make_profile
@@ -39,7 +39,7 @@ def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
     view = next(iter(site.views.values()), None)
     boards = _boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
-    named_first = sorted(there, key=lambda row: not find_known_estimator(row.id).submitted)[:1]
+    named_first = sorted(there, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
     named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {

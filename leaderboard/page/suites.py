@@ -12,7 +12,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
-from roarbench.estimators.catalogue import find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 
 _SHOWN = 8  # visible columns per kind; the page hides others under "more"
 
@@ -103,4 +103,4 @@ def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer 
 
 
 def _is_control(name: str) -> bool:
-    return find_known_estimator(name).control
+    return find_estimator_or_placeholder(name).control

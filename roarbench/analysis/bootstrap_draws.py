@@ -12,7 +12,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.compute_board import Judge, compute_drawn_board
+from roarbench.stats.compute_board import Judge, compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.probability_drop import compute_areas_between_lerf_and_morf
 from roarbench.stats.resampling import draw_resamples
@@ -143,7 +143,7 @@ class Evidence:
         if scores is None:
             return None
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-        judged = compute_drawn_board(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
+        judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
         return drop_verdicts(judged) if self.suite_results.at_chance else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:

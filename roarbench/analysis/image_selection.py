@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.own_network_results import load_own_and_other_answers
+from roarbench.analysis.own_network_results import load_kept_under_own_and_next_map
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
-from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import OWN_NETWORK, Protocol
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.curves import Bits
@@ -38,7 +38,7 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
     return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
 
-def count_correct_networks(
+def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
     """Count the predictions on these images that are correct (or kept), over all levels and networks of a row."""
@@ -52,7 +52,7 @@ def _answers(
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of these rows at all levels above 0, bool (images,) each, and of their counterparts."""
     if protocol.by_networks:
-        found = [load_own_and_other_answers(results, protocol, unit, name) for name in names]
+        found = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
     twins = [protocol.counterpart(name) for name in names]
     held = results.held(protocol, unit).items()
@@ -67,7 +67,7 @@ def choose_images(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
-    asking = [name for name in results.suite.placed if not find_known_estimator(name).control]
+    asking = [name for name in results.suite.placed if not find_estimator_or_placeholder(name).control]
     own, other = _answers(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""

@@ -59,7 +59,7 @@ def load_kept_predictions(
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
 
-def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
+def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
     """Say in a sentence that no test image has the same predicted class from all networks; empty otherwise.
 
     It is also empty if networks have no stored predictions for the untouched images.
@@ -71,7 +71,7 @@ def explain_no_shared_images(results: SuiteResults, protocol: Protocol, unit: Un
     return f"{seen}, so own-network gain has no images; use networks with the same classes, or more images."
 
 
-def load_own_and_other_answers(
+def load_kept_under_own_and_next_map(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return whether predictions are kept after removal by each network's own map, and by the next network's map.

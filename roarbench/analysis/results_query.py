@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.stored_results import (
-    add_prediction_stability,
+    add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results,
     collect_results_by_images_and_weights,
@@ -43,7 +43,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         raise EmptyStore(str(error), "--suite", suite) from None
 
 
-def find_plan(name: str, store: Path, db: str = "") -> SuiteSpec:
+def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find the plan of a suite by its name, its TOML file or the store, without its explained network.
 
     `NAME@VERSION` is a version of one of your own suites, and `NAME` is the newest version in the store.
@@ -111,7 +111,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _images(suite, query, notes, results) if query.data else None
     found = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
-    return add_prediction_stability(drop_idle_submissions(found, chosen, results), query.store)
+    return add_prediction_stability_and_ties(drop_idle_submissions(found, chosen, results), query.store)
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:

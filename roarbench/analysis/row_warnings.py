@@ -67,7 +67,7 @@ class Flag:
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
-def are_warnings_about(protocol: Protocol) -> bool:
+def do_warnings_apply_to(protocol: Protocol) -> bool:
     """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
     Masks that reveal the class and smooth maps bring no gain if networks were never trained on an image's own mask.
@@ -79,7 +79,7 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
     """Return the warnings under a protocol, for every estimator that has one."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
     found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
-    if are_warnings_about(protocol):  # tables with twins have general doubts only
+    if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
         found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
 

@@ -262,7 +262,7 @@ def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict
     return dict(found)
 
 
-def add_prediction_stability(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the rankings alone."""
     rankings = RankingsStore(Workspace(folder).rankings)
     stability = _means(suite_results, suite_results.shares | rankings.kept_shares())

@@ -29,7 +29,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
-from roarbench.stats.sampled_gains import drop_training_spread
+from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
@@ -303,7 +303,7 @@ class SuiteResults:
         other images.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
-        return drop_training_spread(protocol, estimate_spread(scores.differences or scores for scores in found))
+        return select_variance_components(protocol, estimate_spread(scores.differences or scores for scores in found))
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):

@@ -40,7 +40,7 @@ class Panel:
     agreements: dict[str, Agreement | None]
 
 
-def has_checks(suite_results: SuiteResults) -> bool:
+def can_check_validity(suite_results: SuiteResults) -> bool:
     """Return whether the panel adds to the table: it needs results of ROAR, or of both MoRF and LeRF."""
     return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 

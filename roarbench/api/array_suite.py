@@ -74,7 +74,7 @@ class GivenNetwork(NamedTuple):
         return made.eval().to(images)
 
 
-def write_arrays(
+def write_array_suite(
     model: nn.Module,
     train: Arrays | None,
     test: Arrays,
@@ -284,7 +284,7 @@ def _png(image: NDArray[np.uint8]) -> bytes:
     return encoded.getvalue()
 
 
-def write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
+def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
     """Find a peak learning rate that trains the network and write it to the suite's file; False if none is needed."""
     if not _is_untried(path):
         return False

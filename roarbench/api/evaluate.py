@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from roarbench.api.inputs import to_array
 from roarbench.api.removal import drop_channel_axis
-from roarbench.api.submission_source import make_row_name, make_submission
+from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.compute.device_ranking import rank_to_planes
@@ -38,7 +38,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.adapters import Estimate, NoEstimate, estimate_of
+from roarbench.submissions.adapters import Estimate, NoEstimate, find_entry_point
 from roarbench.submissions.checks import refuse_unrepeatable_maps
 from roarbench.submissions.file import Submission, check_source, read_submission
 
@@ -131,7 +131,7 @@ def _try(made: Submission, plan: Plan) -> None:
     ).eval()
     images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
     try:
-        tried = _Tried(made.name, estimate_of(module), model, images, targets)
+        tried = _Tried(made.name, find_entry_point(module), model, images, targets)
     except NoEstimate as error:
         raise CallerError(str(error)) from None
     everything, before = torch.arange(_TRIED), _state_of(model)
@@ -164,7 +164,7 @@ class _Tried(NamedTuple):
         found = self.estimate(self.model, images, targets, generator)
         if not isinstance(found, Tensor):
             raise CallerError(f"{self.name} returned {type(found).__name__}, expected a torch.Tensor or a NumPy array")
-        check_shape(f"the maps of {self.name}", tuple(found.shape), tuple(images.shape))
+        check_map_shape(f"the maps of {self.name}", tuple(found.shape), tuple(images.shape))
         if not found.isfinite().all():
             raise CallerError(f"the maps of {self.name} have values that are NaN or infinite; expected finite numbers")
         if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
@@ -293,7 +293,7 @@ def make_maps_submission(name: str, maps: Maps) -> Submission:
         split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
         for split, found in maps.items()
     }
-    return check_source(_STUB.format(name=json.dumps(make_row_name(name)), sums=json.dumps(sums)).encode())
+    return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
@@ -305,13 +305,13 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
             seen = f"{name} has {len(found)} sets of maps of {split} images"
             raise CallerError(f"{seen}, expected {references}: one for each reference")
         for number, one in enumerate(found):
-            check_shape(f"maps {number} of {name}", one.shape, (n, *shape))
+            check_map_shape(f"maps {number} of {name}", one.shape, (n, *shape))
             if not np.isfinite(one).all():
                 seen = f"maps {number} of {name} have values that are NaN or infinite"
                 raise CallerError(f"{seen}; expected finite numbers")
 
 
-def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
+def check_map_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
     """Raise CallerError for maps whose shape does not fit images (n, c, h, w)."""
     n, _, h, w = images
     if shape not in (images, (n, 1, h, w), (n, h, w)):

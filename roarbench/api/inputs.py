@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.datasets.catalogue import make_own_record
+from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels, is_deep_grey
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
@@ -206,7 +206,7 @@ class Preprocessing:
         return np.stack([(self._pixels(each) - mean) / std for each in photographs])
 
     def _pixels(self, photograph: Any) -> NDArray[np.uint8]:
-        record = make_own_record("", len(self.mean), self.crop)
+        record = make_user_dataset_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):
             if is_deep_grey(photograph.mode):

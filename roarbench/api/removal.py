@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
-from roarbench.compute.external_networks import add_second_logit, read_logits, return_logits_alone
+from roarbench.compute.external_networks import add_second_logit, read_logits, wrap_to_return_logits
 from roarbench.compute.network_checks import check_network
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
@@ -209,7 +209,7 @@ def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> 
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = add_second_logit(return_logits_alone(model, few), few)
+    network = add_second_logit(wrap_to_return_logits(model, few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network

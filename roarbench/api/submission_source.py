@@ -78,7 +78,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
 
 def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
-    name = make_row_name(name)
+    name = make_submission_name(name)
     written = Written()
     call = written.expression(given, "explained_by")
     about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
@@ -91,7 +91,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     return check_source("\n\n".join(parts).encode())
 
 
-def make_row_name(name: str) -> str:
+def make_submission_name(name: str) -> str:
     """Convert a Python name to the nearest name of a submission, with `own-` in front if the name is taken."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:

@@ -17,7 +17,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
 from roarbench.plan.selection import find_unit
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions, make_combined_table
+from roarbench.report.combined_table import TwoQuestions, has_combined_table, make_combined_table
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board import Board
@@ -147,7 +147,7 @@ class SuiteResult:
         Raises:
             CallerError: The suite lacks it.
         """
-        if not (protocol or unit or fill) and asks_two_questions(self.stored.suite):
+        if not (protocol or unit or fill) and has_combined_table(self.stored.suite):
             return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
@@ -221,7 +221,7 @@ class SuiteResult:
         from roarbench.report.suite_charts import draw_gains, make_chart
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
-        if not (protocol or unit or published) and asks_two_questions(self.stored.suite):
+        if not (protocol or unit or published) and has_combined_table(self.stored.suite):
             figure = draw_gains(make_combined_table(self.stored, drawn.rows).pictures)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))

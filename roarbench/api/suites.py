@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 from roarbench.enums import FILL_WORDS, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.selection import (
-    add_from_options,
+    add_submissions_and_estimators,
     find_unit,
     read_estimators,
     set_explained_networks,
@@ -142,15 +142,17 @@ class Suite:
         Raises:
             CallerError: The arguments do not fit together.
         """
-        from roarbench.analysis.results_query import find_plan
-        from roarbench.api.array_suite import write_arrays
+        from roarbench.analysis.results_query import find_suite_spec
+        from roarbench.api.array_suite import write_array_suite
 
         root, said = find_default_store() if store is None else Path(store), make_console()
         asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
         asked |= {"levels": list(levels), "seeds": seeds, "fills": [FILL_WORDS.get(fill, fill) for fill in fills]}
-        folder = write_arrays(model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True))
+        folder = write_array_suite(
+            model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True)
+        )
         named = str(folder / "suite.toml")
-        return cls(find_plan(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
+        return cls(find_suite_spec(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -207,14 +209,14 @@ class Suite:
         """Find a peak learning rate for a suite from arrays, if this protocol (any protocol, if empty) trains
         networks and the suite has no peak yet.
         """
-        from roarbench.analysis.results_query import find_plan
-        from roarbench.api.array_suite import write_peak_learning_rate
+        from roarbench.analysis.results_query import find_suite_spec
+        from roarbench.api.array_suite import find_and_write_peak_learning_rate
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
             return
-        if write_peak_learning_rate(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
-            self.plan = find_plan(self.named, self.store, self.db)
+        if find_and_write_peak_learning_rate(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
+            self.plan = find_suite_spec(self.named, self.store, self.db)
             self.__dict__.pop("_tried", None)
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
@@ -241,7 +243,7 @@ class Suite:
         """Return rows as `result` does, even if the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
-        found = SuiteResult.read(add_from_options(self.plan, estimators), self.question)
+        found = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.question)
         rows = read_estimators(found.stored.suite, estimators)
         return replace(found, rows=tuple(rows) if rows else None)
 
@@ -357,11 +359,11 @@ def load_suite(
     Raises:
         CallerError: There is no such suite, or the file does not describe one.
     """
-    from roarbench.analysis.results_query import find_plan
+    from roarbench.analysis.results_query import find_suite_spec
 
     folder = find_default_store() if store is None else Path(store)
     weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
     named, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
-    plan = set_fill_and_unit(find_plan(named, folder, db), fill, feature)
+    plan = set_fill_and_unit(find_suite_spec(named, folder, db), fill, feature)
     return Suite(plan, folder, db, images, limit, weights, named, trust_network, fill, feature)

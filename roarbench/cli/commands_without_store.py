@@ -126,8 +126,8 @@ def doctor(
     With --suite, the store keeps which way of training is faster, and `run` takes it.
     """
     from roarbench.api.suites import load_suite
-    from roarbench.cli.doctor import examine_machine, make_findings_table, record_training_modes
+    from roarbench.cli.doctor import examine_machine, make_findings_table, measure_and_store_training_speeds
 
     asked = load_suite(suite, store).plan if suite else None  # fails before the examination
-    found = examine_machine(store) + ([record_training_modes(asked, store)] if asked else [])
+    found = examine_machine(store) + ([measure_and_store_training_speeds(asked, store)] if asked else [])
     print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))

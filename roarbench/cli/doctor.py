@@ -20,10 +20,10 @@ from roarbench.datasets.locations import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.execution.rate_measurement import format_training_speeds, measure_training_modes
+from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores, read_package_version
-from roarbench.store.training_speeds import note_training_modes, suggest_compiling
+from roarbench.store.training_speeds import store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.watch import find_parent_group
@@ -63,14 +63,14 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
     return shown
 
 
-def record_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
+def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
     """Measure how a suite's network trains fastest on a GPU, and keep it in the store for `run`."""
     if not any(block.protocol.trains for block in suite.blocks):
         return Diagnosis("training", f"{suite.title} trains nothing", True, "")
     if choose_device().type == "cpu":
         return Diagnosis("training", "networks are compiled on a GPU alone", True, "")
-    speeds, workspace = measure_training_modes(suite), Workspace(store)
-    note_training_modes(workspace, suite, torch.cuda.get_device_name(), speeds)
+    speeds, workspace = measure_training_speeds(suite), Workspace(store)
+    store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
     if suite.recipe_record.compile:
         then = "run compiles, as the recipe says"
     else:

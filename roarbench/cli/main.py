@@ -28,7 +28,7 @@ from roarbench.cli import (
 )
 from roarbench.cli.options import app, make_command
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name, list_carried_options
-from roarbench.cli.terminal import check_width, discard_unwritable_output, prepare_output, reserve_stdout
+from roarbench.cli.terminal import check_terminal_width, discard_unwritable_output, make_output_tolerant, reserve_stdout
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.logs import format_json_line
@@ -95,7 +95,7 @@ def _tell_version(asked: bool) -> None:
 
 
 @app.callback()
-def read_program_options(
+def handle_program_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -110,7 +110,7 @@ _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first c
 def main() -> NoReturn:
     """Run the command line; exit codes 0 done, 1 a run failed, 2 a caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
-    prepare_output()
+    make_output_tolerant()
     code = _call()
     if code in (_INTERRUPTED, _ENDED):
         _complain(_describe_interruption(sys.argv[1:]))
@@ -124,7 +124,7 @@ def _call() -> int:
     """Run the requested command; return its exit code."""
     code = 2
     try:
-        check_width()
+        check_terminal_width()
         _check_words(sys.argv[1:])
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()

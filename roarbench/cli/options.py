@@ -13,7 +13,7 @@ from roarbench.api.suites import find_default_store
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.enums import FILLS, Unit
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, split_estimator_ids
 from roarbench.plan.protocols import PROTOCOLS, SHOWN
 from roarbench.plan.suite import REFERENCE_SEED
 from roarbench.plan.suites import SUITES
@@ -34,7 +34,7 @@ _MOST_SEEDS = REFERENCE_SEED  # larger seeds belong to references and redrawn ra
 
 def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
     """Complete the last id of a list by ids of the named suite, then all, and within parentheses by parameters."""
-    *before, last = split_names(incomplete)
+    *before, last = split_estimator_ids(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
     known = tuple(dict.fromkeys((*(suite.estimators if suite else ()), *ESTIMATORS)))
     if "(" in last:

@@ -26,7 +26,7 @@ from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, pr
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.selection import add_from_options, select_part
+from roarbench.plan.selection import add_submissions_and_estimators, select_part
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.text import fold_lines
 
@@ -116,9 +116,9 @@ def _add_submissions(
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
     """Print the usual next commands, and advice on failures."""
-    from roarbench.analysis.validity import has_checks
+    from roarbench.analysis.validity import can_check_validity
 
-    doubt = "diagnose" if has_checks(finished.suite_results) else "replicate"
+    doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     lines = [
         propose_command("table"),
         propose_command(doubt),
@@ -138,10 +138,10 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
 
 def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.combined_table import asks_two_questions
+    from roarbench.report.combined_table import has_combined_table
     from roarbench.report.table_formats import format_text
 
-    if asks_two_questions(part):
+    if has_combined_table(part):
         table = _rows_to_show(suite, options, part).single_table(ROAR.name)
         console.print(format_text(table, console.width), crop=False)
 
@@ -149,10 +149,10 @@ def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Conso
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
     """Print the tables of a finished run; a file format has one table."""
     from roarbench.plan.suites import find_leading_protocols
-    from roarbench.report.combined_table import asks_two_questions
+    from roarbench.report.combined_table import has_combined_table
 
     found = _rows_to_show(suite, options, part)
-    if asks_two_questions(part):
+    if has_combined_table(part):
         print_table(found.table(), format)
         return
     for protocol in [each.name for each in find_leading_protocols(part)] if format == "text" else [options.protocol]:
@@ -227,7 +227,7 @@ def replicate(
         make_replication_record,
     )
 
-    whole, here = add_from_options(suite.fitted, options.estimators), suite.question
+    whole, here = add_submissions_and_estimators(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
         part = _run_twice(suite, options, work, submitted, replication)
@@ -278,22 +278,22 @@ def plan(
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.results_query import load_if_stored
-    from roarbench.datasets.decode_dataset import find_decoded
+    from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
-    from roarbench.execution.worker_setup import count_default_workers, measure_rates_here
+    from roarbench.execution.worker_setup import count_default_workers, start_rate_measurement
     from roarbench.store.workspace import Workspace
 
     workers = work.workers or count_default_workers(part.dataset_record.size)
     if data:
-        decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
+        decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.submission_intake import dry_run_submit
+        from roarbench.execution.submission_intake import preview_submissions
 
-        entries, pace = dry_run_submit(submitted.submission, _mode(submitted, suite), measured, err)
+        entries, pace = preview_submissions(submitted.submission, _mode(submitted, suite), measured, err)
         part = _part(suite, options, entries)
         seconds = pace and pace.of(part)
     suite_results = load_if_stored(part, suite.question, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
-    with measure_rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
+    with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
     print_report(format, made.record(), lambda _: fold_lines(made.text(), out.width))

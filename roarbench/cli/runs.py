@@ -16,7 +16,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, print_report
 from roarbench.errors import CallerError
-from roarbench.plan.selection import add_from_options, read_estimators
+from roarbench.plan.selection import add_submissions_and_estimators, read_estimators
 
 Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 
@@ -28,7 +28,9 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     from roarbench.report.run_list import format_runs, list_run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
-        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
+        suite_results = load_from_open_store(
+            results, add_submissions_and_estimators(loaded.plan, estimators), loaded.question
+        )
         chosen = read_estimators(suite_results.suite, estimators)
         found = [row for row in list_run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
     print_report(format, found, format_runs)
@@ -42,7 +44,9 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     from roarbench.text import format_count
 
     with open_results(source.store, source.db, read_only=False) as results:
-        suite_results = load_from_open_store(results, add_from_options(loaded.plan, estimators), loaded.question)
+        suite_results = load_from_open_store(
+            results, add_submissions_and_estimators(loaded.plan, estimators), loaded.question
+        )
         chosen = read_estimators(suite_results.suite, estimators)
         failed = [row for row in list_run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]

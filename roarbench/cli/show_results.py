@@ -23,7 +23,7 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, list_other_results, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
 from roarbench.cli.terminal import err, out, print_report, print_table
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
@@ -302,14 +302,14 @@ def leaderboard(
 
 def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
     """Report in a line that a store has no results of a suite, with what it has, or how to run it."""
-    if others := list_other_results(suite_results, command):
+    if others := describe_other_results(suite_results, command):
         raise CallerError(others)
     raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
     """Report the store's other results after the requested output, so that an error is the only line."""
-    if others := list_other_results(suite_results, command):
+    if others := describe_other_results(suite_results, command):
         err.print(others, soft_wrap=True)
 
 

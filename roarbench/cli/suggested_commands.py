@@ -53,7 +53,7 @@ def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
     return str(said)
 
 
-def list_other_results(suite_results: "SuiteResults", command: str) -> str:
+def describe_other_results(suite_results: "SuiteResults", command: str) -> str:
     """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
     held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
     for other in suite_results.others:

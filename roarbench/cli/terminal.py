@@ -52,7 +52,7 @@ _WIDTHS = range(20, 1001)  # columns: narrower terminals cut every column, and h
 _PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†": "+"}
 
 
-def prepare_output() -> None:
+def make_output_tolerant() -> None:
     """Replace letters that the terminal's encoding lacks, and drop output to closed streams."""
     codecs.register_error("plain", _encode_plainly)
     for name in ("stdout", "stderr"):
@@ -77,7 +77,7 @@ def discard_unwritable_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def check_width() -> None:
+def check_terminal_width() -> None:
     """Raise CallerError for an impossible terminal width in the environment, which rich and typer would accept."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
         said = os.environ.get(name, "")

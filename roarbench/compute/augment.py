@@ -39,7 +39,7 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
         case Augmentation.NOISE_FLIP:
             return flip_images(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
-            return flip_images(crop_images(images, drawn[0]), drawn[1])
+            return flip_images(crop_and_resize_images(images, drawn[0]), drawn[1])
         case Augmentation.CORNERS:
             return stamp_corners(images, *drawn)
 
@@ -57,7 +57,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.SHIFT_FLIP:
             return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
-            return draw_noise(shape, generator), draw_mirrored(n, generator)
+            return draw_augmentation_noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
             return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
@@ -90,7 +90,7 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
     return total.reshape(n, channels, groups * kept, groups * kept).div_(4)
 
 
-def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw_augmentation_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`].
 
     Training with noise prepares a network for the noisy copies that SmoothGrad averages over.
@@ -144,7 +144,7 @@ def _mirror(places: Tensor, size: int) -> Tensor:
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
-def crop_images(images: Tensor, parts: Tensor) -> Tensor:
+def crop_and_resize_images(images: Tensor, parts: Tensor) -> Tensor:
     """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
     The parts come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range and are

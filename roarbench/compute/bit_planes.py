@@ -78,17 +78,19 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
     """Encode keys as `encode` does, given a sorted copy of them.
 
-    Equal keys must not lie on both sides of a boundary; `find_cut_ties` finds the rows in which they do.
+    Equal keys must not lie on both sides of a boundary; `find_rows_with_ties_at_boundaries` finds rows where they do.
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
-    for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
+    for flipped, threshold in zip(
+        find_planes_changing_at_boundaries(layout), ordered[:, _lasts(layout)].T, strict=True
+    ):
         beyond = np.packbits(keys < threshold[:, None], axis=1)
         for plane in flipped:
             planes[:, plane] ^= beyond
     return planes
 
 
-def find_cut_ties(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
+def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
     """Find the rows in which equal keys lie on both sides of a boundary, bool (n,); rows are sorted ascending."""
     lasts = np.array(_lasts(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
@@ -99,7 +101,7 @@ def _lasts(layout: Layout) -> list[int]:
     return [layout.features - boundary for boundary in layout.boundaries]
 
 
-def find_flips(layout: Layout) -> list[list[int]]:
+def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return the planes whose bits change at each boundary, highest first."""
     return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 

@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.compute.bit_planes import Keys, Layout, encode, encode_with_sorted_copy, find_cut_ties, find_flips
-from roarbench.compute.ranking import arrange_features, sort_bits, sort_keys
+from roarbench.compute.bit_planes import (
+    Keys,
+    Layout,
+    encode,
+    encode_with_sorted_copy,
+    find_planes_changing_at_boundaries,
+    find_rows_with_ties_at_boundaries,
+)
+from roarbench.compute.ranking import arrange_features, convert_to_sortable_integers, make_sort_keys
 from roarbench.enums import Unit
 
 _ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that
@@ -49,12 +56,12 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
             common: Tensor = flat == flat.mode(1, keepdim=True).values
             return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
     named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
-    bits = sort_bits(named)
+    bits = convert_to_sortable_integers(named)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
     ordered = np.sort(bits, axis=1)
-    found, tied = encode_with_sorted_copy(bits, ordered, layout), find_cut_ties(ordered, layout)
+    found, tied = encode_with_sorted_copy(bits, ordered, layout), find_rows_with_ties_at_boundaries(ordered, layout)
     if tied.any():
-        found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
+        found[tied] = encode(make_sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
     return Ranked(found, compute_largest_tie_shares(ordered))
 
 
@@ -93,7 +100,7 @@ def _features(importance: Tensor, layout: Layout) -> Tensor:
 
 
 def _keys(importance: Tensor, ties: Tensor) -> Tensor:
-    """Make sort keys, int64 (n, d), as `ranking.sort_keys` does."""
+    """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
     bits = (importance + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0: both are equal and must tie
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (ordered.long() << 32) | ties
@@ -103,7 +110,7 @@ def _planes(keys: Tensor, layout: Layout) -> Tensor:
     """Encode keys on their own device, as `bit_planes.encode` does."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
-    for boundary, flipped in zip(layout.boundaries, find_flips(layout), strict=True):
+    for boundary, flipped in zip(layout.boundaries, find_planes_changing_at_boundaries(layout), strict=True):
         beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
         for plane in flipped:
             planes[:, plane] ^= beyond

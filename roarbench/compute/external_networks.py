@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
-from roarbench.stopping import forbid_exit
+from roarbench.stopping import convert_exit_to_error
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
@@ -83,7 +83,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = types.ModuleType(stem)
     try:
-        with forbid_exit():
+        with convert_exit_to_error():
             exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
         seen = f"{file} raised {type(error).__name__}: {error}"
@@ -97,7 +97,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
     except TypeError:
         raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
     try:
-        with forbid_exit():
+        with convert_exit_to_error():
             made = maker(classes, channels, size)
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
@@ -149,7 +149,7 @@ class LogitsAlone(nn.Module):
 
 
 @torch.no_grad()
-def return_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
+def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network whose output has `logits` so that it returns the logits; return other networks unchanged.
 
     The network must be in eval mode and is not changed; `images`, (n, c, h, w), is a valid input.

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from roarbench.compute.external_networks import read_logits
 from roarbench.devices import is_out_of_memory
 from roarbench.errors import CallerError
-from roarbench.stopping import forbid_exit
+from roarbench.stopping import convert_exit_to_error
 from roarbench.text import fit_on_one_line
 
 _NETWORK = "the network"
@@ -76,7 +76,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     """Return the logits (n, classes) of some images; raises CallerError if the network fails or returns others."""
     shape = " x ".join(map(str, images.shape))
     try:
-        with forbid_exit():
+        with convert_exit_to_error():
             logits: Any = read_logits(model(images))
     except Exception as error:  # the user's network may raise anything
         if is_out_of_memory(error):

@@ -30,7 +30,9 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.convolution_backward.default:
             _, images, weight, _, stride, padding, dilation, transposed, _, groups, _ = args
             if not transposed and max(stride) > 1:
-                if images.dtype is torch.bfloat16 and has_idle_taps(images, weight, stride, padding, dilation):
+                if images.dtype is torch.bfloat16 and has_weights_only_on_padding(
+                    images, weight, stride, padding, dilation
+                ):
                     self.changed = True
                     return _compute_in_float32(func, args)
                 if _overflows(images, weight, padding, groups):
@@ -39,7 +41,7 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def has_idle_taps(
+def has_weights_only_on_padding(
     images: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> bool:
     """Return whether some weights of a convolution are only ever multiplied with padding.

@@ -13,7 +13,7 @@ from roarbench.devices import choose_float32_layout, find_device
 _READ = 32  # inputs per step of preparation on a CPU
 
 
-def count_scored_at_once(size: int) -> int:
+def choose_scoring_batch_size(size: int) -> int:
     """Return the number of images of `size` pixels per side that are scored in one batch: 128 up to 64 pixels, else 32.
 
     It depends on the size alone, because logits may depend on the batch size (see `predict`). Batches are always filled
@@ -33,7 +33,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     """Compute the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
     The computation is in float32, without autocast and TF32, on every device. The last batch is filled up with copies
-    of the last input, because the rounding of a convolution depends on the batch size (`count_scored_at_once`).
+    of the last input, because the rounding of a convolution depends on the batch size (`choose_scoring_batch_size`).
     """
     return predict_each([Scored(model, norm)], inputs, batch)[0]
 

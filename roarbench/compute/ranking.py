@@ -75,10 +75,10 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
     return np.argsort(draws, axis=1).astype(np.int32)
 
 
-def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
+def make_sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return integer sort keys, unique within an image, that order features by importance and break ties by `ties`.
 
-    The upper 32 bits come from `sort_bits`, the lower 32 bits from the tie order.
+    The upper 32 bits come from `convert_to_sortable_integers`, the lower 32 bits from the tie order.
 
     Args:
         importance: float32 (n, d), finite.
@@ -87,10 +87,10 @@ def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArr
     Returns:
         int64 (n, d); the largest key belongs to the most important feature.
     """
-    return (sort_bits(importance).astype(np.int64) << 32) | ties
+    return (convert_to_sortable_integers(importance).astype(np.int64) << 32) | ties
 
 
-def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
+def convert_to_sortable_integers(importance: NDArray[np.float32]) -> NDArray[np.int32]:
     """Convert finite importances to integers with the same order and the same ties.
 
     The integers are the bits of the floats; for negative floats, whose bits sort in reverse order, they are inverted.
@@ -100,8 +100,8 @@ def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Rank the features of each image, int64 (n, d) indices, most important first; see `sort_keys`."""
-    return np.argsort(sort_keys(importance, ties), axis=1)[:, ::-1]
+    """Rank the features of each image, int64 (n, d) indices, most important first; see `make_sort_keys`."""
+    return np.argsort(make_sort_keys(importance, ties), axis=1)[:, ::-1]
 
 
 @cache

@@ -121,7 +121,7 @@ unfetched = partial(  # record of a data set outside the hub
 )
 
 
-def make_own_record(name: str, channels: int, size: int) -> DatasetRecord:
+def make_user_dataset_record(name: str, channels: int, size: int) -> DatasetRecord:
     """Make a record for a user's images of this shape."""
     return unfetched(
         name=name,

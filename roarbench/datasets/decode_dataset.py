@@ -60,7 +60,7 @@ def decode_dataset(
     return open_decoded(target)
 
 
-def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
+def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
     """Return the fingerprint of a decoded data set; empty if its images are not decoded yet.
 
     Raises:

@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_formats import POINTER
-from roarbench.datasets.preprocessing import resize_to_square
+from roarbench.datasets.preprocessing import resize_and_centre_crop
 from roarbench.errors import DataError
 from roarbench.text import list_some
 
@@ -221,7 +221,7 @@ def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.ui
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode
     if record.resize:
-        pixels = np.asarray(resize_to_square(plain, record.resize, size, record.interpolation))
+        pixels = np.asarray(resize_and_centre_crop(plain, record.resize, size, record.interpolation))
     else:
         pixels = np.asarray(crop_centre_square(plain, size, record.crop))
     return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)

@@ -87,13 +87,13 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
 
 def _images(folder: Path, name: str) -> Iterator[str]:
     for path in list_files_below(folder / name):
-        if is_image(path) and not is_hidden(path.relative_to(folder)):
+        if has_image_suffix(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a missing file; repair or remove the link")
             yield path.relative_to(folder).as_posix()
 
 
-def is_image(file: Path) -> bool:
+def has_image_suffix(file: Path) -> bool:
     """Return whether the name of a file ends like that of an image."""
     return file.suffix.lower() in ENDINGS
 
@@ -149,11 +149,11 @@ def _add_file_name(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        refuse_pointer(file)
+        refuse_lfs_pointer(file)
         raise OSError(f"{file.name}: {error}") from error
 
 
-def refuse_pointer(file: Path) -> None:
+def refuse_lfs_pointer(file: Path) -> None:
     """Raise DataError if a file is a Git LFS pointer, whose content was not fetched."""
     with suppress(OSError), file.open("rb") as opened:
         if opened.read(len(POINTER)) == POINTER:
@@ -327,7 +327,7 @@ def _read(name: str) -> _SplitName | None:
     return _SplitName(keywords[0], tuple(word for word in words if word and word not in keywords))
 
 
-def has_idx(folder: Path) -> bool:
+def has_idx_files(folder: Path) -> bool:
     """Return whether a folder contains IDX files of images."""
     return any(folder.glob("*-images-idx3-ubyte*"))
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.datasets import file_formats
-from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_own_record
+from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged, round_up_depth, try_decoding
 from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
 from roarbench.datasets.locations import shorten_hub_error
-from roarbench.datasets.sources import count_images
+from roarbench.datasets.sources import add_image_counts
 from roarbench.datasets.tabular import (
     ENDINGS,
     LABELS,
@@ -56,10 +56,10 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         found = _infer_table(folder, say)
     elif folder.is_dir():
-        record = make_own_record(folder.resolve().name, channels=3, size=64)
+        record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(file_formats.list_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
-        in_tables = any(map(_has_images, tables)) or tables and not any(map(file_formats.is_image, files))
+        in_tables = any(map(_has_images, tables)) or tables and not any(map(file_formats.has_image_suffix, files))
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged ones are refused, and others are counted later
             warnings.simplefilter("ignore")
@@ -67,7 +67,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     else:
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
-    record = count_images(found)
+    record = add_image_counts(found)
     if record.train_images < _FEWEST * record.classes:
         what = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {what} to train on in {record.classes} classes"
@@ -93,7 +93,9 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
         say(f"columns left out, because they hold text: {list_some(plain)}")
     kept = found if list(found) != others else ()
-    record = replace(make_own_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
+    record = replace(
+        make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
+    )
     return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
 
 
@@ -154,7 +156,7 @@ def _left_out(place: Path) -> Iterator[Path]:
     """Yield the files in class folders that are not images; hidden files are left out."""
     for name in file_formats.list_class_names(place):
         for file in file_formats.list_files_below(place / name):
-            if not file_formats.is_image(file) and not file_formats.is_hidden(file.relative_to(place)):
+            if not file_formats.has_image_suffix(file) and not file_formats.is_hidden(file.relative_to(place)):
                 yield file
 
 

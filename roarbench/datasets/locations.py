@@ -68,7 +68,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 def find_installed_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None if there is none."""
     folder = None if record.own else INSTALLED.get(record.name)
-    return folder if folder and file_formats.has_idx(folder) else None
+    return folder if folder and file_formats.has_idx_files(folder) else None
 
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
@@ -120,7 +120,7 @@ def _list_cache(record: DatasetRecord) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
 
 
-def fetch_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
+def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     """Return an iterator over the files of each split; a file is downloaded when it is requested."""
     from datasets.config import HF_HUB_OFFLINE
 

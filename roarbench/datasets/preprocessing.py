@@ -61,7 +61,7 @@ def _show(given: Any) -> str:
     return text if len(text) < 80 else f"{text[:80]}…"
 
 
-def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
+def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
     As in torchvision's `Resize` and `CenterCrop`, which timm uses too, the long side is rounded down and half pixels of
@@ -76,7 +76,7 @@ def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: 
 
 
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
-    """Raise CallerError for settings that `resize_to_square` does not support."""
+    """Raise CallerError for settings that `resize_and_centre_crop` does not support."""
     if resize < size:
         raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:

@@ -14,7 +14,7 @@ from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.file_formats import find_split_pairs
 from roarbench.datasets.locations import (
     download_dataset,
-    fetch_in_turn,
+    download_lazily,
     find_images_folder,
     find_installed_folder,
     find_table_file,
@@ -58,7 +58,11 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
         splits = {split: _read_arrays(record, *planted.generate_split(record, split)) for split in Split}
-    elif record.own != FOLDERS and (folder := data or find_installed_folder(record)) and file_formats.has_idx(folder):
+    elif (
+        record.own != FOLDERS
+        and (folder := data or find_installed_folder(record))
+        and file_formats.has_idx_files(folder)
+    ):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
@@ -126,7 +130,7 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     return {split: _read_arrays(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
-def count_images(record: DatasetRecord) -> DatasetRecord:
+def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     """Count the classes and images of a user's data set, and return the record with the counts.
 
     Raises DataError if the labels are unsuitable or a split has too few images.
@@ -203,7 +207,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
     """Find the files of both splits in the order of their rows."""
     found: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
-        found = fetch_in_turn(record)
+        found = download_lazily(record)
     else:
         folder = folder or download_dataset(record)
         inner = folder / record.config

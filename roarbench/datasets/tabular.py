@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.file_formats import has_text_type, refuse_pointer
+from roarbench.datasets.file_formats import has_text_type, refuse_lfs_pointer
 from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
@@ -61,7 +61,7 @@ def read_table(path: Path) -> pa.Table:
     column name is unreadable or repeated, or there are no rows.
     """
     name = path.name.lower()
-    refuse_pointer(path)
+    refuse_lfs_pointer(path)
     try:
         if name.endswith(".parquet"):
             table = pq.read_table(path)

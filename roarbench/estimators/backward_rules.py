@@ -47,8 +47,8 @@ class Guided(TorchFunctionMode):
     """A mode in which ReLUs use guided backprop if `on` is set during the backward pass.
 
     So one forward pass is enough for both rules. The mode handles `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`,
-    the tensor method, and max(x, 0) written as clamp, threshold or maximum, in place or not. `find_unguided` returns
-    the names of other rectifiers.
+    the tensor method, and max(x, 0) written as clamp, threshold or maximum, in place or not.
+    `find_unguided_rectifiers` returns the names of other rectifiers.
 
     Attributes:
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
@@ -71,7 +71,7 @@ class Guided(TorchFunctionMode):
 
     def describe_fault(self, logits: Tensor) -> str:
         """Describe in a few words why guided backprop cannot explain a network with this graph; empty if it can."""
-        others = find_unguided(logits)
+        others = find_unguided_rectifiers(logits)
         if not self.met and _HIDDEN not in others:
             return "needs ReLUs, but the network has none"
         return f"supports only ReLUs, but the network also has {', '.join(others)}" if others else ""
@@ -136,7 +136,7 @@ class _Relu(torch.autograd.Function):
         return back, None, None, None
 
 
-def find_unguided(logits: Tensor) -> list[str]:
+def find_unguided_rectifiers(logits: Tensor) -> list[str]:
     """Return the sorted names of the rectifiers in a graph to which `Guided` does not apply."""
     names, found = set[str](), set[Node]()
     front = [logits.grad_fn]

@@ -92,7 +92,7 @@ def _twin(parent: Estimator, twin: str, name: str) -> Estimator:
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 
-def split_names(text: str) -> list[str]:
+def split_estimator_ids(text: str) -> list[str]:
     """Split a list of ids at commas that are not in parentheses."""
     parts, depth = [""], 0
     for letter in text:
@@ -119,7 +119,7 @@ def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
     return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
-def format_name(name: str) -> str:
+def format_estimator_name(name: str) -> str:
     """Format an id for tables; the number of samples is added if it is far too small for convergence.
 
     For example, `rise` becomes `rise(samples=256)`, which has the same meaning.
@@ -132,7 +132,7 @@ def format_name(name: str) -> str:
     return str(replace(estimator_id, listed=",".join(listed)))
 
 
-def name_rows(rows: Iterable[str]) -> dict[str, str]:
+def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     """Choose the names of a table's rows, by id.
 
     A submission has the name given by its author, or its id if two rows share that name.
@@ -144,14 +144,14 @@ def name_rows(rows: Iterable[str]) -> dict[str, str]:
         alike.setdefault(plain[row].row, set()).add(each.row)
     alone = {each for each, found in alike.items() if len(found) == 1 and each.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if each.submitted and plain[row].row in alone else format_name(row)
+        row: str(plain[row]) if each.submitted and plain[row].row in alone else format_estimator_name(row)
         for row, each in asked.items()
     }
 
 
 def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
     """Return the ids of a table's submissions, by the name of the row."""
-    return {name: row for row, name in name_rows(rows).items() if EstimatorId.read(row).submitted}
+    return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.read(row).submitted}
 
 
 def find_ranking_estimator(name: str) -> Estimator | None:
@@ -182,7 +182,7 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)
 
 
-def find_known_estimator(name: str) -> Estimator:
+def find_estimator_or_placeholder(name: str) -> Estimator:
     """Look up an estimator by id; for an id that only a newer version knows, return a record with the id alone."""
     try:
         return find_estimator(name)
@@ -204,13 +204,13 @@ class Name(NamedTuple):
 
 def describe_control_inputs(control: str) -> str:
     """Describe what a control knows of the network, as the predicate of a sentence."""
-    told = find_known_estimator(control).uses_prediction
+    told = find_estimator_or_placeholder(control).uses_prediction
     return "knows no more of the network than the class that it predicts" if told else "never sees the network"
 
 
 def find_display_name(estimator: str) -> Name:
     """Return an estimator's name for readers, or its id if it has none."""
-    row = find_known_estimator(estimator)
+    row = find_estimator_or_placeholder(estimator)
     if row.submitted:
         return Name(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
     if row.base not in ESTIMATORS:
@@ -222,8 +222,8 @@ def find_display_name(estimator: str) -> Name:
     parts = [of, said, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
-    if format_name(estimator) != estimator:
-        parts.append(format_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
+    if format_estimator_name(estimator) != estimator:
+        parts.append(format_estimator_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     return Name(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
 
 

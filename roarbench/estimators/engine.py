@@ -272,7 +272,7 @@ def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}
-    made = {key: compute_own_map(e, subject) for key, e in own.items()}
+    made = {key: compute_map_outside_shared_pass(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
         return found[find_settings(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
@@ -282,7 +282,7 @@ def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
 
 
 @torch.no_grad()
-def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
+def compute_map_outside_shared_pass(estimator: Estimator, subject: Subject) -> Tensor:
     """Compute the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
     The dtype is that of the images, because differences of logits need full precision. A map with one channel is

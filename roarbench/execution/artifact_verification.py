@@ -43,7 +43,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
             done.result()
 
 
-def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
+def read_recorded_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
     """Yield the checksums that results record for rankings and weights that are in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:

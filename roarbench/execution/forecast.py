@@ -46,7 +46,9 @@ class Design(NamedTuple):
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
 
-def list_designs(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
+def list_designs_from_full_to_fast(
+    suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]
+) -> list[Design]:
     """Return the designs from a full suite to its fast version: the full suite, then one per cumulative step.
 
     Args:
@@ -104,7 +106,9 @@ def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]
         yield f"{len(short.estimators)} rows, maps in {short.maps}: {short.title}", short
 
 
-def find_made_inputs(workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]) -> SharedInputs:
+def find_existing_shared_inputs(
+    workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]
+) -> SharedInputs:
     """Return those shared inputs of these points that a folder has completely, for images with this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
@@ -146,7 +150,7 @@ class Plan:
     @property
     def designs(self) -> list[Design]:
         """Return the designs from the full suite to this fast version; empty for other suites."""
-        return list_designs(self.suite, self.estimates[-1], self._wall_of)
+        return list_designs_from_full_to_fast(self.suite, self.estimates[-1], self._wall_of)
 
     @property
     def _disk(self) -> int:
@@ -275,7 +279,9 @@ def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: boo
     With `to_decode`, the images are decoded even if the store has results on them.
     """
     todo = [point for point in expand_points(found.suite) if point not in found.results]
-    work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
+    work = count_work(
+        found.suite, todo, found.limit, find_existing_shared_inputs(workspace, found.suite, found.data, todo)
+    )
     return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images are decoded already
 
 

@@ -35,7 +35,7 @@ from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.image_draws import draw_other_targets
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.execution.workload import count_explained_at_once
+from roarbench.execution.workload import choose_explanation_batch_size
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
@@ -145,7 +145,7 @@ def _start_explaining(
     batch = load_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=choose_twin_targets(explained, estimators[0].variant, batch))
     if estimators[0].uses_prediction:
-        batch = batch._replace(by_class=make_class_images(explained.work.images))
+        batch = batch._replace(by_class=compute_class_templates_and_classifier(explained.work.images))
     return _Explaining(explained, estimators, batch)
 
 
@@ -260,7 +260,7 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
 def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
-        return count_explained_at_once(work.suite)
+        return choose_explanation_batch_size(work.suite)
     suite, record = work.suite, work.images.record
     cost = count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
     return max(EXPLAINED, count_fitting_images(count_available_gpu_bytes(), cost.activations, record.shape, estimators))
@@ -299,7 +299,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
 
 
 @lru_cache(maxsize=1)
-def make_class_images(images: ImageData) -> ClassImages:
+def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
     """Compute class templates and a linear classifier, both float32 (classes, c, h, w), from all training images."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact

@@ -333,7 +333,7 @@ class Schedule:
         self._graph.done(step.job.name)
 
 
-def find_unreachable(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
+def find_steps_needing_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
     """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
     made: set[str] = set()
     lost: dict[str, str] = {}

@@ -23,7 +23,7 @@ from roarbench.compute.degrade import RedrawnImages, RemovedMaps
 from roarbench.compute.exchanged_masks import StreamedMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
-from roarbench.compute.prediction import Scored, count_scored_at_once, predict, predict_each
+from roarbench.compute.prediction import Scored, choose_scoring_batch_size, predict, predict_each
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
@@ -107,7 +107,7 @@ def _make_reference(explained: ReferenceModel) -> str:
 def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
-    model, batch = explained.trained().to(choose_device()), count_scored_at_once(images.record.size)
+    model, batch = explained.trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
     said = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
@@ -122,7 +122,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
     model, norm, loss = _network(judge, run, rankings, checkpoint)
     removed = find_test_masks(images, run, rankings)
     logits = predict(
-        model, make_test_inputs(images, run, rankings, removed), norm, count_scored_at_once(images.record.size)
+        model, make_test_inputs(images, run, rankings, removed), norm, choose_scoring_batch_size(images.record.size)
     )
     correct = logits.argmax(1).numpy() == images.test.labels
     result = RunResult(
@@ -131,7 +131,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
         total=len(correct),
         bits=pack_answers(correct),
         seconds=time.perf_counter() - start,
-        provenance=describe_computation(run),
+        provenance=read_run_provenance(run),
         probability=_target_probability(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
         rankings=rankings.checksum if rankings else "",
         smoothness=None if removed is None else compute_smoothness(removed, images.record.shape, run.cell.unit),
@@ -156,7 +156,7 @@ def _network(
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
-def describe_computation(run: Run) -> Provenance:
+def read_run_provenance(run: Run) -> Provenance:
     """Return the provenance of a run in this process; scoring is always in float32."""
     asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
     return read_provenance(
@@ -285,7 +285,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
                     total=len(answers),
                     bits=pack_answers(answers),
                     seconds=seconds,
-                    provenance=describe_computation(run),
+                    provenance=read_run_provenance(run),
                     rankings=rankings.checksum if rankings else "",
                     smoothness=smooth,
                     weights=weights,
@@ -319,7 +319,7 @@ def _predict(
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)
-    logits = predict_each([judges[each] for each in scored], inputs, count_scored_at_once(work.images.record.size))
+    logits = predict_each([judges[each] for each in scored], inputs, choose_scoring_batch_size(work.images.record.size))
     return np.stack([each.argmax(1).numpy() for each in logits])
 
 

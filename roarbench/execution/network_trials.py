@@ -16,7 +16,7 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt
 from roarbench.compute.networks import build_network
-from roarbench.compute.prediction import count_scored_at_once, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
@@ -35,7 +35,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.suite_record import drop_estimators
-from roarbench.stopping import forbid_exit
+from roarbench.stopping import convert_exit_to_error
 from roarbench.text import fit_on_one_line
 
 _BLACK = -2.0  # black of normalised photographs; an all-0 image would hide missing rules in networks without biases
@@ -119,7 +119,7 @@ def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     """Do one training step; raise CallerError if the network fails."""
     try:
-        with forbid_exit():
+        with convert_exit_to_error():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
             loss.backward()  # type: ignore[no-untyped-call]
             torch.optim.SGD(model.parameters(), lr=_RATE).step()
@@ -136,7 +136,7 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
     wanted = (len(images), record.classes)
     try:
-        with torch.inference_mode(), forbid_exit():
+        with torch.inference_mode(), convert_exit_to_error():
             logits = model(images)
     except Exception as error:  # the user's network may raise anything
         seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
@@ -170,7 +170,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
-        with forbid_exit():
+        with convert_exit_to_error():
             compute_importance_maps([tried], model, batch, torch.full((images.shape[1], 1, 1), _BLACK))
     except MachineError:
         raise
@@ -264,5 +264,5 @@ def _count_correct(
         fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
     except RunError:  # the loss became infinite or NaN
         return 0
-    answers = predict(model, others, norm, count_scored_at_once(record.size)).argmax(1)
+    answers = predict(model, others, norm, choose_scoring_batch_size(record.size)).argmax(1)
     return int((answers == labels[used[1]]).sum())

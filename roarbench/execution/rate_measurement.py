@@ -19,7 +19,7 @@ from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
 from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
-from roarbench.compute.prediction import count_scored_at_once, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
@@ -44,9 +44,9 @@ from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
+    choose_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
-    count_explained_at_once,
 )
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
@@ -72,9 +72,9 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), where)
-    explained = _count_affordable(EXPLAIN * flops, count_explained_at_once(suite), where)
+    explained = _count_affordable(EXPLAIN * flops, choose_explanation_batch_size(suite), where)
     n = max(batch, explained)
-    inputs = draw_images(record.shape, n, where)
+    inputs = draw_random_degraded_images(record.shape, n, where)
     generator, norm = torch.Generator().manual_seed(0), _norm(record)
     model = _network(suite, generator)
     labels = torch.randint(record.classes, (n,), generator=generator)
@@ -86,7 +86,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
     ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
-    photo, scored = _photograph(record), count_scored_at_once(record.size)
+    photo, scored = _photograph(record), choose_scoring_batch_size(record.size)
     trains, scores, explains = _kinds(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
     clock, processor = time.perf_counter(), time.process_time()
@@ -139,7 +139,10 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    training, seconds = Training(model, draw_images(record.shape, images, where), labels, _norm(record), short, 0), 0.0
+    training, seconds = (
+        Training(model, draw_random_degraded_images(record.shape, images, where), labels, _norm(record), short, 0),
+        0.0,
+    )
     clock = _clock(where)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
@@ -167,7 +170,10 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
         batch = compute_micro_batch_size(recipe, work.train if work else record.train_images)
-        inputs, generator = draw_images(record.shape, batch, choose_device()), torch.Generator().manual_seed(0)
+        inputs, generator = (
+            draw_random_degraded_images(record.shape, batch, choose_device()),
+            torch.Generator().manual_seed(0),
+        )
         model = _network(suite, generator)
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
@@ -209,7 +215,7 @@ def _gpu_clock() -> float:
     return time.perf_counter()
 
 
-def draw_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
+def draw_random_degraded_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
     """Draw n random images of shape (c, h, w), with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
@@ -243,7 +249,7 @@ def _photograph(record: DatasetRecord) -> bytes:
     return file.getvalue()
 
 
-def measure_training_modes(suite: SuiteSpec) -> Speeds:
+def measure_training_speeds(suite: SuiteSpec) -> Speeds:
     """Return images per second in training the suite's network at full size on this device, by mode of compilation.
 
     For ResNet-50 this takes minutes, mostly because it is compiled twice.

@@ -3,14 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from roarbench.compute.prediction import count_scored_at_once
+from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
+    choose_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
-    count_explained_at_once,
 )
 from roarbench.plan.suite import SuiteSpec
 
@@ -110,8 +110,8 @@ def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
         basis=machine.basis,
         decode=_DECODE * (PHOTO * record.size) ** 2,
         train=max(TRAIN * recipe.area * flops / machine.train, machine.step / together),
-        predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
+        predict=max(flops / machine.predict, machine.step / 2 / choose_scoring_batch_size(record.size)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.step / choose_explanation_batch_size(suite)),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,

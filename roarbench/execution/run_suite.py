@@ -25,9 +25,9 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
-from roarbench.execution.artifact_verification import list_needed_artifacts, read_checksums, verify_inputs
+from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums, verify_inputs
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
-from roarbench.execution.job_graph import build_job_graph, find_unreachable
+from roarbench.execution.job_graph import build_job_graph, find_steps_needing_recipes
 from roarbench.execution.network_trials import find_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
@@ -109,7 +109,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     refuse_full_disk(lacking, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
     Checksums(store.database, workspace).check(
-        list(list_needed_artifacts(work, todo)), list(read_checksums(work, results))
+        list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
     failed, planned = 0, partial(_print_plan, request, suite_results, lacking, console)
@@ -266,7 +266,9 @@ def start_work(
         rates = rates_of(engine)
         reasons = dict(rates.too_large)  # by recipe
         left_out = [
-            Event(step, reasons[by]) for step, by in find_unreachable(build_job_graph(work, runs), reasons) if step.run
+            Event(step, reasons[by])
+            for step, by in find_steps_needing_recipes(build_job_graph(work, runs), reasons)
+            if step.run
         ]
         for why, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
             console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)

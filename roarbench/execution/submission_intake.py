@@ -69,7 +69,9 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
         return validate_submission(submission, suite, stages.begin)
 
 
-def dry_run_submit(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
+def preview_submissions(
+    paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console
+) -> SubmittedEntries:
     """Read files without storing them; check and time them if `measured`, unless they run unsandboxed or on a GPU."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)

@@ -53,7 +53,7 @@ def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
 
 
 @contextmanager
-def measure_rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
+def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
     """Start a worker on this machine and yield a function that measures rates with it; `say` receives messages."""
     every = list_gpu_ids()
     with LocalEngine(1, every) as engine:

@@ -154,7 +154,7 @@ def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
-def count_explained_at_once(suite: SuiteSpec) -> int:
+def choose_explanation_batch_size(suite: SuiteSpec) -> int:
     """Return how many images a CPU explains at once, at most `EXPLAINED`.
 
     The number is fixed for built-in networks, whose maps are published; for others it depends on the size of their
@@ -175,7 +175,7 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = compute_micro_batch_size(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
-    explained = min(count_explained_at_once(suite), train)
+    explained = min(choose_explanation_batch_size(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = 0 if _streams(suite, train) else train * features // 8
     training = step * _FLOAT + bits + _held_images(recipe, train, features) if trains else 0

@@ -17,12 +17,12 @@ from roarbench.datasets.catalogue import (
     TABLE,
     DatasetRecord,
     find_dataset,
-    make_own_record,
+    make_user_dataset_record,
 )
 from roarbench.datasets.preprocessing import check_resizing, read_moments
-from roarbench.datasets.sources import count_images
+from roarbench.datasets.sources import add_image_counts
 from roarbench.errors import CallerError, UnknownName
-from roarbench.plan.suite_record import rename_dataset
+from roarbench.plan.suite_record import append_hash_to_dataset_name
 from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9
@@ -55,13 +55,13 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
         section.close()
         return found
     # the columns of a table are counted later
-    made = make_own_record("", 1, 1) if kinds == ["table"] else _pixels(section)
+    made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _pixels(section)
     record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
     read = {"images": _images, "parquet": _parquet, "table": _table, "hub": _hub}[kinds[0]]
     record = read(section, base, record)
     section.close()
     with section.naming():
-        return rename_dataset(record.name, count_images(record) if record.own else record)
+        return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
 
 
 def _pixels(section: TomlTable) -> DatasetRecord:
@@ -171,7 +171,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_published_section(section, channels)
-    record = _read_normalisation(section, make_own_record("", channels, section.whole("size", 8, _LARGEST)))
+    record = _read_normalisation(section, make_user_dataset_record("", channels, section.whole("size", 8, _LARGEST)))
     if "resize" not in section:
         if "interpolation" in section:
             raise section.wrong("has interpolation without resize; write resize = N, pixels of the short side")
@@ -198,7 +198,7 @@ def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
     if len(found.mean) != channels or found.crop > _LARGEST:
         seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
         raise section.wrong(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
-    record = make_own_record("", channels, found.crop)
+    record = make_user_dataset_record("", channels, found.crop)
     return replace(record, resize=found.resize, interpolation=found.interpolation, mean=found.mean, std=found.std)
 
 

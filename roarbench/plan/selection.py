@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import Protocol
@@ -38,7 +38,7 @@ def select_part(
     if seeds is not None and seeds < len(given):
         seen = f"--seeds is {seeds}, and the number of explained networks is {len(given)}"
         raise CallerError(f"{seen}; each network needs its own seed, write --seeds {len(given)} or more")
-    suite = add_from_options(suite, estimators, entries)
+    suite = add_submissions_and_estimators(suite, estimators, entries)
     chosen, rows = read_estimators(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
@@ -100,7 +100,9 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     return ""
 
 
-def add_from_options(suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()) -> SuiteSpec:
+def add_submissions_and_estimators(
+    suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()
+) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
     return add_estimators(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
 
@@ -138,7 +140,7 @@ def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
 
 
 def _listed(estimators: list[str] | None) -> list[str]:
-    return [part.strip() for listed in estimators or () for part in split_names(listed) if part.strip()]
+    return [part.strip() for listed in estimators or () for part in split_estimator_ids(listed) if part.strip()]
 
 
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:

@@ -37,7 +37,7 @@ def set_content_version(made: SuiteSpec) -> SuiteSpec:
     return suite
 
 
-def rename_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
+def append_hash_to_dataset_name(name: str, found: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
     return replace(found, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
@@ -140,7 +140,7 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
         check_resizing(found.resize, found.size, found.interpolation)
     if found.mean or found.std:
         read_moments(found.mean, found.std, 255, found.channels, found.name)
-    if rename_dataset(found.name.rpartition("-")[0], found).name != found.name:
+    if append_hash_to_dataset_name(found.name.rpartition("-")[0], found).name != found.name:
         raise ValueError(f"the name of data set '{found.name}' does not end in the hash of its record")
     return found
 

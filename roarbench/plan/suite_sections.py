@@ -118,7 +118,7 @@ def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
         raise CallerError(f"{key} is '{text}', expected {' or '.join(kind)}") from None
 
 
-def read_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
+def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     found: dict[str, GivenNetwork] = {}
     for text in top.texts("networks"):
@@ -208,7 +208,7 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
 def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
     """Return the suite that a file describes for a data set, without a version; relative paths start at `base`."""
     name, about = top.text("name"), top.text("about", "a suite from a file")
-    networks = read_networks(top, base) if "networks" in top else ()
+    networks = read_given_networks(top, base) if "networks" in top else ()
     if networks:
         model, source, start = networks[0].model, networks[0].source, ""
     else:

@@ -30,7 +30,7 @@ from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
-def compute_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
+def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
     """Return mean accuracies of a suite's complete and consistent cells; none at chance."""
     roar, unretrained = (
         {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
@@ -71,7 +71,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.accuracy((name, t)) if t else roar.areas.get(name)
 
-    return Measure(compute_tables(evidence.suite_results, evidence.unit), drawn)
+    return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), drawn)
 
 
 def collect_negated_gains(evidence: Evidence) -> Measure:
@@ -116,7 +116,7 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
 def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
     if not asked:
         return Finding(Holds.UNASKED, 0, 0, ())._asdict() | {"significant": None}
-    return claim.test(measure.tables, clear)._asdict() | {"significant": count_settled_cells(claim, measure, clear)}
+    return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
 
 
 def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.networks) == 1
 
 
-def count_settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
+def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
     """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
     found = list(claim.checks(measure.tables))
     agree = [check.agrees for check in found if check.is_clear(clear)]

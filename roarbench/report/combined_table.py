@@ -21,7 +21,7 @@ from roarbench.report.table import SuiteTable, find_default_unit, make_suite_tab
 from roarbench.report.table_formats import format_latex_table
 from roarbench.report.table_notes import list_faults, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
-from roarbench.report.wrapped_cells import measure_columns, wrap_columns
+from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -147,7 +147,7 @@ def _own_cells(row: Row | None) -> tuple[str, str]:
     return format_interval(row.gain), _SHORT[row.network.verdict]
 
 
-def asks_two_questions(suite: SuiteSpec) -> bool:
+def has_combined_table(suite: SuiteSpec) -> bool:
     """Return whether a suite leads with ROAR and has own-network gain as well."""
     return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
@@ -172,7 +172,7 @@ def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> Su
 
 def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
     """Return the default table of a suite; CallerError if it has none of these rows."""
-    if asks_two_questions(results.suite):
+    if has_combined_table(results.suite):
         return make_combined_table(results, rows)
     return make_suite_table(results, "", None, rows)
 
@@ -232,7 +232,7 @@ def format_text(table: TwoQuestions, width: int, notes: bool = False) -> Group:
     numbers = ["gain" in heading for heading in HEADINGS]
     texts = [i for i, number in enumerate(numbers) if i and not number]
     wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
-    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_columns(wrapped))
+    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
     for number, (heading, *_) in zip(numbers, wrapped, strict=True):
         shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.catalogue import find_known_estimator
+from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
 from roarbench.plan.suites import format_suite_option
 from roarbench.text import fit_on_one_line, make_printable
@@ -31,7 +31,7 @@ class Profile:
 
 def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
     """Collect the facts about an estimator; a submission of this id is looked up in the suites."""
-    row = find_known_estimator(name)
+    row = find_estimator_or_placeholder(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
@@ -50,7 +50,7 @@ def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
 
 def make_run_command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in an empty store."""
-    row = find_known_estimator(name)
+    row = find_estimator_or_placeholder(name)
     listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
     asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"

@@ -15,7 +15,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.report.combined_table import TwoQuestions, make_leading_table, render_both
 from roarbench.report.status import describe_unranked_rows
 from roarbench.report.table_formats import render
-from roarbench.store.published_folder import INDEX, PublishedFile, add_file, check_folder, read_index
+from roarbench.store.published_folder import INDEX, PublishedFile, add_file_to_index, check_folder, read_index
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
@@ -106,7 +106,7 @@ def write_published_file(store: ResultsStore, folder: Path, prepared: Prepared, 
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, keys=prepared.keys)
-    add_file(folder, prepared.path, len(prepared.keys), about)
+    add_file_to_index(folder, prepared.path, len(prepared.keys), about)
     check_folder(folder)
 
 

@@ -16,7 +16,7 @@ from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.report.status import find_run_states
-from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_forgotten
+from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
@@ -98,13 +98,13 @@ def find_run(store: ResultsStore, key: str) -> Run:
     if found := store.results([key]).get(key):
         return found.run
     failed = store.failures.history([key]).get(key)
-    return failed[-1].run if failed else read_forgotten(store.database, [key])[-1].run
+    return failed[-1].run if failed else read_archived_rows(store.database, [key])[-1].run
 
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return everything that a store knows about a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
-    gone = read_forgotten(store.database, [key])
+    gone = read_archived_rows(store.database, [key])
     run = find_run(store, key)
     return {
         "key": key,

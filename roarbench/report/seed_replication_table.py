@@ -10,7 +10,7 @@ from rich.table import Table
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
-from roarbench.estimators.catalogue import name_rows
+from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_leading_protocols
@@ -108,7 +108,7 @@ def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: S
     ):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
-    called = name_rows((*first.suite.estimators, *(row.estimator for row in found.rows)))
+    called = choose_row_names((*first.suite.estimators, *(row.estimator for row in found.rows)))
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
         said = _beats(row) if leads else _against_random(row, own)

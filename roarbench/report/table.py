@@ -11,8 +11,8 @@ from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_
 from roarbench.analysis.row_warnings import (
     Flag,
     Mark,
-    are_warnings_about,
     describe_warnings,
+    do_warnings_apply_to,
     find_row_marks,
     find_rows_not_above_mask_only,
 )
@@ -20,7 +20,7 @@ from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import find_estimator, name_rows
+from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.runs import find_fill_word
@@ -64,7 +64,7 @@ class SuiteTable:
     @cached_property
     def called(self) -> dict[str, str]:
         """Return the names of the suite's rows by id, shown or not."""
-        return name_rows((*self.suite_results.suite.estimators, *self.names))
+        return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 
     @property
     def judged(self) -> bool:
@@ -99,7 +99,7 @@ class SuiteTable:
     @cached_property
     def off_zero(self) -> dict[str, Estimate]:
         """Return the gains of controls that should be 0 and significantly differ."""
-        return {row.estimator: row.gain for row in self.board.rows if is_off_zero(self.board.protocol, row)}
+        return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
     def better_than(self, row: Row) -> tuple[str, ...]:
         """Return what a row is better than, where a map that ignores the image should have a gain of 0.
@@ -127,7 +127,7 @@ class SuiteTable:
     @cached_property
     def hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
-        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if are_warnings_about(self.board.protocol) else ())}
+        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
         found = {result.run.key: result for result in self.suite_results.used(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
         for key in sorted(found):
@@ -257,7 +257,7 @@ class SuiteTable:
         return "; ".join(filter(None, [*parts, f"chance {format_percent(self.chance)}%"]))
 
 
-def is_off_zero(protocol: Protocol, row: Row) -> bool:
+def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
     """Return whether a row is a control that should have a gain of 0 and significantly differs."""
     beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
@@ -323,7 +323,7 @@ def make_table(
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
     floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.placed if are_warnings_about(protocol) else ()
+    marked = evidence.suite_results.suite.placed if do_warnings_apply_to(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 

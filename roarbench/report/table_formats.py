@@ -12,7 +12,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import summarize_notes, write_remarks
 from roarbench.report.table_values import format_csv, format_json
-from roarbench.report.wrapped_cells import measure_columns, wrap_columns
+from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
@@ -78,7 +78,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     headings = [column.heading for column in kept]
     texts = [i for i, column in enumerate(kept) if column.justify == "left" and column.heading != "estimator"]
     wrapped = wrap_columns([_shorten(column) for column in kept], headings.index("estimator"), texts, width)
-    shown.width = max(min(width, _NARROW), measure_columns(wrapped))
+    shown.width = max(min(width, _NARROW), measure_table_width(wrapped))
     for column, (heading, *_) in zip(kept, wrapped, strict=True):
         shown.add_column(heading, justify=column.justify, no_wrap=True)
     for number, row in enumerate(table.rows):
@@ -211,7 +211,7 @@ def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
 
 
 def _wide(columns: list[Column]) -> int:
-    return measure_columns(map(_shorten, columns))
+    return measure_table_width(map(_shorten, columns))
 
 
 def _shorten(column: Column) -> list[str]:

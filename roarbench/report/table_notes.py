@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import explain_no_shared_images
+from roarbench.analysis.own_network_results import describe_lack_of_agreed_images
 from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
     Grade,
     Mark,
-    are_warnings_about,
     describe_rows_not_above_mask_only,
     describe_ties,
+    do_warnings_apply_to,
     find_row_marks,
     list_general_doubts,
 )
@@ -23,11 +23,11 @@ from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import Hint
-from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_known_estimator
+from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import describe_missing_controls
-from roarbench.report.table import CONFUSED, SuiteTable, is_off_zero
+from roarbench.report.table import CONFUSED, SuiteTable, is_control_off_zero
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope, Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 from roarbench.text import (
@@ -115,7 +115,9 @@ def _explain_no_images(table: SuiteTable) -> str:
     board = table.board
     if board.images:
         return ""
-    shared = explain_no_shared_images(table.suite_results, board.protocol, table.unit) * board.protocol.by_networks
+    shared = (
+        describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit) * board.protocol.by_networks
+    )
     return shared or _count_done_runs(table)
 
 
@@ -245,7 +247,7 @@ def _certainty(table: SuiteTable) -> str:
     return text + (f" In brackets, judged as if each alone joined the suite's rows: {others}." if others else "")
 
 
-def list_origins(results: SuiteResults) -> Iterable[tuple[str, str]]:
+def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:
     """Yield the provenance of a suite's runs: name and value, with counts where there are several values."""
     counts = defaultdict[str, Counter[str]](Counter)
     for result in results.results.values():
@@ -262,7 +264,9 @@ def describe_methods(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
     controls = [
-        find_display_name(row.estimator).whole for row in table.rows if find_known_estimator(row.estimator).control
+        find_display_name(row.estimator).whole
+        for row in table.rows
+        if find_estimator_or_placeholder(row.estimator).control
     ]
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
@@ -295,7 +299,7 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
         row: Row of the protocol's table.
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
-    if is_off_zero(protocol, row):
+    if is_control_off_zero(protocol, row):
         words = (
             f"It should have 0 and has {format_interval(row.gain)} points: a gain of that size may mean nothing here."
         )
@@ -355,7 +359,7 @@ def _noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other causes of a row's ROAR gain, and a warning if its masks alone predict the class."""
-    here = are_warnings_about(protocol)
+    here = do_warnings_apply_to(protocol)
     aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
     for mark in find_row_marks(evidence, name):
         if mark.kind == MASKS:

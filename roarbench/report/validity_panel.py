@@ -24,7 +24,7 @@ from roarbench.analysis.row_warnings import (
     find_rows_not_above_mask_only,
 )
 from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
-from roarbench.estimators.catalogue import name_rows
+from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board import RANDOM
@@ -133,7 +133,7 @@ def list_sections(panel: Panel) -> list[Section]:
         "Twins": _twins(panel),
         "Orders, units, fills": _areas(panel),
     }
-    called = name_rows((*panel.evidence.suite_results.suite.estimators, *panel.names))
+    called = choose_row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
     if panel.evidence.protocol != ROAR:  # without ROAR a missing cell is not a missing run
         parts = {

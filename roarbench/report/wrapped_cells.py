@@ -27,7 +27,7 @@ def wrap_columns(
     steps = [(names, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(texts, reverse=True))]
     steps += [(names, _PARTS, 0), (names, _LETTERS, _LEAST)]
     for i, boundary, least in steps:
-        excess = measure_columns(found) - width
+        excess = measure_table_width(found) - width
         if excess > 0:
             narrowest = _measure(_wrap(cell, least, boundary) for cell in columns[i])
             target = max(_measure(found[i]) - excess, narrowest)
@@ -35,7 +35,7 @@ def wrap_columns(
     return found
 
 
-def measure_columns(columns: Iterable[Iterable[str]]) -> int:
+def measure_table_width(columns: Iterable[Iterable[str]]) -> int:
     """Return the width of a line: the columns, one space between two, and one on either side."""
     widths = [_measure(column) for column in columns]
     return sum(widths) + len(widths) + 1

@@ -24,7 +24,7 @@ from roarbench.stats.own_network_gain import (
 )
 from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
-from roarbench.stats.sampled_gains import Drawn, drop_training_spread, sample_gains
+from roarbench.stats.sampled_gains import Drawn, sample_gains, select_variance_components
 from roarbench.stats.variance_components import References, Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
@@ -43,11 +43,13 @@ def compute_board(
     If `spread`, the variance components, is None, it is estimated from `scores`.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = drop_training_spread(protocol, spread or estimate_spread([scores.differences or scores]))
-    return compute_drawn_board(scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown)
+    spread = select_variance_components(protocol, spread or estimate_spread([scores.differences or scores]))
+    return compute_board_from_draws(
+        scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown
+    )
 
 
-def compute_drawn_board(
+def compute_board_from_draws(
     scores: Correctness,
     protocol: Protocol,
     bootstrap: Bootstrap,

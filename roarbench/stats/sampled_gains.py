@@ -15,7 +15,7 @@ from roarbench.stats.resampling import Draws
 from roarbench.stats.variance_components import Spread
 
 
-def drop_training_spread(protocol: Protocol, spread: Spread | None) -> Spread | None:
+def select_variance_components(protocol: Protocol, spread: Spread | None) -> Spread | None:
     """Return the variance components that apply to a protocol; if it trains nothing, trainings have no variance."""
     if spread is None or protocol.trains:
         return spread

@@ -104,7 +104,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
     return ForgottenCounts(len(taken["result"]), len(taken["failure"]))
 
 
-def read_forgotten(database: Database, keys: Collection[str]) -> list[Forgotten]:
+def read_archived_rows(database: Database, keys: Collection[str]) -> list[Forgotten]:
     """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
-from roarbench.store.database import Database, find_present, insert_new, select_matching
+from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import SILENCE, read_database_clock, read_leases
 from roarbench.store.schema import checksums, imports, results
 from roarbench.store.workspace import Workspace
@@ -107,7 +107,7 @@ class Checksums:
 
     def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""
-        imported = find_present(connection, imports, {each.run for each in noted})
+        imported = find_stored_keys(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:

@@ -216,7 +216,7 @@ def select_matching(
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
-def find_present(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
+def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
     """Return the keys that have a row in a table."""
     return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import find_present, insert_new, select_matching, split_keys
+from roarbench.store.database import find_stored_keys, insert_new, select_matching, split_keys
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after this silence
@@ -121,7 +121,7 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
 def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
     """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
     keys = {key for wish in wanted for key in wish.keys}
-    done = find_present(connection, results, keys)
+    done = find_stored_keys(connection, results, keys)
     why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
     rows = list(select_matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
     living = _find_living(rows)
@@ -135,7 +135,7 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     now = read_database_clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
-    late = find_present(connection, results, taken)  # keys that their previous owner has finished meanwhile
+    late = find_stored_keys(connection, results, taken)  # keys that their previous owner has finished meanwhile
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
     drop_leases(connection, taken - {key for wish in granted for key in wish.keys}, owner)
@@ -182,7 +182,7 @@ def read_leases(connection: Connection) -> list[Lease]:
     return [Lease(row.key, _owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
 
 
-def read_kernel_id(owner: Owner) -> str:
+def read_boot_id(owner: Owner) -> str:
     """Return an identifier of the machine's boot, which is the same in all containers."""
     return owner.host.split()[1] if " " in owner.host else owner.host
 

@@ -119,7 +119,7 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def add_file(folder: Path, path: str, rows: int, about: str) -> None:
+def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
     """Add a file of the folder to its index."""
     index = folder / INDEX
     files = [

@@ -23,7 +23,7 @@ from roarbench.errors import LostLease, StoreError
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import find_explained_and_scored_network
-from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
+from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import (
     Lease,
     LeaseReply,
@@ -31,7 +31,7 @@ from roarbench.store.leases import (
     Owner,
     claim_leases,
     drop_leases,
-    read_kernel_id,
+    read_boot_id,
     read_leases,
     release_lease,
     renew_leases,
@@ -103,7 +103,7 @@ class Failures:
         """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
-            due = find_present(connection, stopped, keys)
+            due = find_stored_keys(connection, stopped, keys)
             clear_failures(connection, due)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
@@ -184,9 +184,9 @@ class ResultsStore:
     def refuse_other_machines(self) -> None:
         """Refuse an SQLite file in use by another machine, as its locks are unreliable over a network."""
         if self.database.is_file:
-            here = read_kernel_id(Owner.here())
+            here = read_boot_id(Owner.here())
             for lease in self.running():
-                if read_kernel_id(lease.owner) != here:
+                if read_boot_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
                     seen = f"{self.database.where} is an SQLite file, and {name} is using it"
                     raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
@@ -236,7 +236,7 @@ class ResultsStore:
         def work(connection: Connection) -> set[str]:
             lost = [key for key in sorted(rows) if number is not None and not release_lease(connection, key, number)]
             if lost:
-                if find_present(connection, results, rows) == rows.keys():
+                if find_stored_keys(connection, results, rows) == rows.keys():
                     # the results are stored, perhaps by an earlier attempt of this call whose reply was lost
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
@@ -250,7 +250,7 @@ class ResultsStore:
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return the keys that have a result."""
-        return self.database.ask(lambda connection: find_present(connection, results, keys))
+        return self.database.ask(lambda connection: find_stored_keys(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin with this string."""

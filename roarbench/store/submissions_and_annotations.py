@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, read_run_record
-from roarbench.store.database import Database, find_present, insert_new, select_matching
+from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results
@@ -113,7 +113,7 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
     """Return the origin of each of these rows, given as estimators and ranking checksums by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = find_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = find_present(connection, imports, rows) | {
+    imported = find_stored_keys(connection, imports, rows) | {
         key for key, (_, rankings) in rows.items() if rankings in shipped
     }
     again = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
@@ -125,7 +125,7 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
 def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
     """Return the rows that another store computed, without those trained here on imported rankings."""
     with database.read() as connection:
-        return find_present(connection, imports, keys)
+        return find_stored_keys(connection, imports, keys)
 
 
 _DOUBTS = {

@@ -17,7 +17,7 @@ _PAYS = 1.1  # minimum speed-up that makes up for the minutes of compiling
 Speeds = Mapping[str, float | str]  # images per second by mode, or the reason why a mode fails
 
 
-def note_training_modes(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
+def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
     """Store the training speeds of a suite's network on a device; earlier ones are replaced."""
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):

@@ -23,7 +23,7 @@ class NoEstimate(Exception):
     """Raised for a module that defines no entry point, or several."""
 
 
-def estimate_of(module: ModuleType) -> Estimate:
+def find_entry_point(module: ModuleType) -> Estimate:
     """Return a submission's entry point as a function with the arguments of `CONTRACT`.
 
     The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called

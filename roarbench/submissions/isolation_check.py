@@ -16,7 +16,7 @@ from roarbench.errors import SandboxError
 from roarbench.submissions.faults import HarnessFault
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import Limits
-from roarbench.submissions.watch import SandboxExit, watch
+from roarbench.submissions.watch import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line
 
 _INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
@@ -74,7 +74,7 @@ def _run_probe() -> SandboxExit:
         for end in pipe:
             stack.callback(os.close, end)
         rules = stack.enter_context(open_filter())
-        return watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
+        return run_and_watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
 def _found(death: SandboxExit) -> list[str]:

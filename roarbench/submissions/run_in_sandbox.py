@@ -23,7 +23,7 @@ from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, m
 from roarbench.submissions.launch import make_sandbox_command, make_trusted_command
 from roarbench.submissions.limits import FILES, Limits
 from roarbench.submissions.seccomp_filter import open_filter
-from roarbench.submissions.watch import SandboxExit, watch
+from roarbench.submissions.watch import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line, list_some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images in one sandbox, whole batches
@@ -110,11 +110,11 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
-            return watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
+            return run_and_watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
         gpu = device == "cuda"
         with open_filter(gpu) as rules:
             command = make_sandbox_command(_SCRIPT, arguments, rules, gpu)
-            return watch(command, [*descriptors, rules], read, limits)
+            return run_and_watch(command, [*descriptors, rules], read, limits)
     finally:
         os.close(descriptors[-1])
 

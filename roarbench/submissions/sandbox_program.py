@@ -26,7 +26,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import channel, limits  # noqa: E402
-from roarbench.submissions.adapters import Estimate, NoEstimate, estimate_of  # noqa: E402
+from roarbench.submissions.adapters import Estimate, NoEstimate, find_entry_point  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 
@@ -117,7 +117,7 @@ def _load(source: bytes) -> Estimate:
     with _report_faults("import", "its import raised"):
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
     try:
-        return estimate_of(module)
+        return find_entry_point(module)
     except NoEstimate as error:
         raise _Accusation("signature", str(error)) from None
 

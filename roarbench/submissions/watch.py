@@ -123,7 +123,7 @@ class SandboxExit(NamedTuple):
     peak: int  # observed peak memory, bytes
 
 
-def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
+def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
     """Run bubblewrap or Python with an empty environment and these file descriptors, until it ends or exceeds a limit.
 
     A byte arrives through the pipe `started` when the submission's code begins.

@@ -21,7 +21,7 @@ from scipy.stats import norm
 
 from roarbench.plan.protocols import MATCHED
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.compute_board import compute_drawn_board
+from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_spread
@@ -118,7 +118,7 @@ def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Boots
     scores = experiment(world, generator)
     assert scores.differences
     spread = estimate_spread([scores.differences])
-    judged = compute_drawn_board(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
+    judged = compute_board_from_draws(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
     share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}

@@ -21,7 +21,7 @@ from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap, Sample, compute_half_width
-from roarbench.stats.compute_board import compute_drawn_board
+from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
@@ -105,7 +105,7 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
     told = judged(replace(done.scores, references={}), bootstrap)
     gains = gains_of(world, truth(world))
     one, two = (
-        compute_drawn_board(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
+        compute_board_from_draws(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
         for run, seen in ((done, found), (other, again))
     )
     alike, detectable = compare_boards(one, two), one.detectable or 0.0

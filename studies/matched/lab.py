@@ -27,7 +27,7 @@ from roarbench.compute.inputs import Inputs, Normalisation, normalise
 from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict
-from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import PAPER_LEVELS, Order, Unit
@@ -110,7 +110,7 @@ class Lab:
 
     def keys(self, importance: Tensor) -> NDArray[Any]:
         """Return what orders the features of each map, ascending."""
-        return sort_keys(arrange_features(importance.detach().numpy(), SHAPE, Unit.SCALAR), self.ties)
+        return make_sort_keys(arrange_features(importance.detach().numpy(), SHAPE, Unit.SCALAR), self.ties)
 
     def planes(self, importance: Tensor) -> NDArray[np.uint8]:
         """Return the bit-planes of maps of the images that are explained."""

@@ -13,10 +13,10 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.paper_claims import CLAIMS, Finding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
-from roarbench.estimators.catalogue import PAPER, format_name
+from roarbench.estimators.catalogue import PAPER, format_estimator_name
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
-from roarbench.report.claim_table import compute_tables, list_claims
+from roarbench.report.claim_table import compute_accuracy_tables, list_claims
 from roarbench.stats.board import Row
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Estimate, Sample
@@ -70,7 +70,9 @@ def _ours(record: Mapping[str, Any]) -> str:
 def accuracies(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
     published = read_hooker2019(Order.MORF)
-    tables = [compute_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar]
+    tables = [
+        compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar
+    ]
     names = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)
     heads = [each.name for each in sets if each.roar]
     rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
@@ -94,7 +96,7 @@ def estimators(sets: list[DataSet]) -> str:
     for name in order:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
         roar = [_judged(each.roar.get(name)) for each in sets if each.roar_samples]
-        rows.append([f"`{format_name(name)}`", f"{cost(name):,}", *own, *roar])
+        rows.append([f"`{format_estimator_name(name)}`", f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
 
@@ -113,7 +115,7 @@ def fronts(sets: list[DataSet]) -> str:
     rows = [
         [
             each.name,
-            f"`{format_name(name)}`",
+            f"`{format_estimator_name(name)}`",
             f"{cost(name):,}",
             format_interval(each.own[name].gain),
             "yes" if sure else "no",

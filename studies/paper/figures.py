@@ -7,7 +7,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from roarbench.estimators.catalogue import format_name
+from roarbench.estimators.catalogue import format_estimator_name
 from roarbench.stats.bootstrap import Estimate
 from studies.paper.published import DataSet, cost, front, value_of
 
@@ -57,7 +57,9 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
         y = each.own[name].gain
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
         axes.errorbar(x.value, y.value, yerr=_bars(y), xerr=_bars(x), fmt="o", color="C0", elinewidth=0.6, markersize=3)
-        axes.annotate(format_name(name), (x.value, y.value), xytext=(3, 2), textcoords="offset points", fontsize=6)
+        axes.annotate(
+            format_estimator_name(name), (x.value, y.value), xytext=(3, 2), textcoords="offset points", fontsize=6
+        )
 
 
 def _bars(found: Estimate) -> list[list[float]] | None:

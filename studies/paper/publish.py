@@ -9,7 +9,7 @@ from pathlib import Path
 from roarbench.analysis.results_query import open_results
 from roarbench.analysis.stored_results import add_stored_submissions, collect_results
 from roarbench.plan.suites import find_suite
-from roarbench.store.published_folder import add_file, read_index
+from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.transfer import export_results, read_results
 from roarbench.store.workspace import Workspace
@@ -29,7 +29,7 @@ def publish(name: str, store: Path, file: str, about: str) -> int:
         (RESULTS / path).parent.mkdir(parents=True, exist_ok=True)
         kept = RankingsStore(Workspace(store).rankings).kept_shares()
         count = export_results(rows, RESULTS / path, kept, {result.run.key for result in results} - known)
-    add_file(RESULTS, path, count, about)
+    add_file_to_index(RESULTS, path, count, about)
     return count
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roarbench.analysis.results_query import find_plan
+from roarbench.analysis.results_query import find_suite_spec
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import MATCHED
@@ -59,7 +59,7 @@ def main() -> None:
     found: list[tuple[str, SuiteResults]] = []
     for machine, folder in enumerate(arguments.store, 1):
         with opened(folder) as store:
-            found += [(called(run, machine), run) for run in held(find_plan(arguments.suite, folder), store)]
+            found += [(called(run, machine), run) for run in held(find_suite_spec(arguments.suite, folder), store)]
     names, runs = [name for name, _ in found], [run for _, run in found]
     suite = runs[0].suite
     version = suite.name.rpartition("-")[2] if suite.own else suite.version

@@ -9,7 +9,7 @@ import pytest
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_warnings import describe_warnings
-from roarbench.analysis.stored_results import add_prediction_stability, collect_results
+from roarbench.analysis.stored_results import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
@@ -142,7 +142,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     for point, row in whole.results.items():
         names = rankings.get(point.cell.estimator, ("", ""))
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
-    stored = add_prediction_stability(whole, tmp_path)
+    stored = add_prediction_stability_and_ties(whole, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = table_of(stored)
     text, rows = words_of(shown), rows_of(shown)
@@ -172,7 +172,7 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
     whole = held()
     for point, row in whole.results.items():
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
-    stored = add_prediction_stability(whole, tmp_path)
+    stored = add_prediction_stability_and_ties(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     evidence = Evidence.of(stored)
     doubt = "75% of the features in its maps have the same value, so their order is random"

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_results import collect_results, collect_results_by_images_and_weights
-from roarbench.cli.suggested_commands import list_other_results
+from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import build_run, expand_points
@@ -113,7 +113,7 @@ def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes
     counts = {name: len(points) for name, points, _ in held} | {"": 0}
     assert (found.data, len(found.results)) == (data, counts[data])
     assert title is None or found.title == f"made-up v1{title}"
-    assert said is None or list_other_results(found, "table") == said
+    assert said is None or describe_other_results(found, "table") == said
     assert found.asked == (("--data", data[:8]) if asked else ())
 
 
@@ -132,12 +132,12 @@ def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_
 def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(store):
     store.add_all(rows("5ma11", limit=40))
     assert (
-        list_other_results(collect_results(SMALL, store), "table")
+        describe_other_results(collect_results(SMALL, store), "table")
         == ONLY + "--max-images 40 (small version: 40 images per split)"
     )
     store.add_all(rows(points=POINTS[-2:]))
     whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
-    assert (len(whole.results), whole.title, list_other_results(whole, "table")) == (2, "made-up v1", "")
+    assert (len(whole.results), whole.title, describe_other_results(whole, "table")) == (2, "made-up v1", "")
     assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images per split)")
     assert collect_results(SMALL, store, limit=50).results == {}
     asked = collect_results(SMALL, store, data="0ther")
@@ -151,12 +151,14 @@ def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
     found = collect_results(SMALL, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
     assert found.title == "made-up v1 (reference trained by planted@1)"
-    assert list_other_results(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
+    assert describe_other_results(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
     other = collect_results(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
     store.add_all(rows())
     assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
-    assert list_other_results(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
+    assert (
+        describe_other_results(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
+    )
 
 
 def test_weights_are_together_that_explain_different_seeds(store):

@@ -19,7 +19,7 @@ from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
-from roarbench.report.claim_table import compute_tables, describe_measured_suite
+from roarbench.report.claim_table import compute_accuracy_tables, describe_measured_suite
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import format_json, list_doubts
@@ -138,7 +138,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     reasons = {name: why for name, why in found.inconsistent(protocol, Unit.SCALAR).items() if name in MAIN}
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute it again in a fresh --store")
     if protocol is ROAR:  # claims are not tested on them either
-        assert compute_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
+        assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
     board = found.board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:

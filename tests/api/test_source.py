@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from roarbench.api.submission_source import make_submission
 from roarbench.errors import CallerError
-from roarbench.submissions.adapters import estimate_of
+from roarbench.submissions.adapters import find_entry_point
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)
@@ -64,7 +64,7 @@ def explained(given, images):
     module = ModuleType("file")
     exec(compile(make_submission("mine", given).source, "<file>", "exec"), vars(module))
     model = nn.Sequential(nn.Flatten(), nn.Linear(images[0].numel(), 3))
-    return estimate_of(module)(model, images, torch.tensor([0, 2]), torch.Generator().manual_seed(0))
+    return find_entry_point(module)(model, images, torch.tensor([0, 2]), torch.Generator().manual_seed(0))
 
 
 IMAGES = torch.arange(-9.0, 9.0).reshape(2, 1, 3, 3)

@@ -15,7 +15,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.selection import add_from_options, read_estimators, select_part
+from roarbench.plan.selection import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.plan.weights import make_weights_title
@@ -118,7 +118,12 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
     assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
     # ids are chosen by the name that rows have
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
-    assert read_estimators(add_from_options(suite, asked), asked) == ["random", f"{NAME}~blurred", "grad", "var-grad"]
+    assert read_estimators(add_submissions_and_estimators(suite, asked), asked) == [
+        "random",
+        f"{NAME}~blurred",
+        "grad",
+        "var-grad",
+    ]
 
 
 @pytest.mark.parametrize(

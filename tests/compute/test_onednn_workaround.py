@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.compute.networks import build_network
-from roarbench.compute.onednn_workaround import RightGradients, has_idle_taps
+from roarbench.compute.onednn_workaround import RightGradients, has_weights_only_on_padding
 from roarbench.compute.train import fit
 from roarbench.enums import Precision
 from roarbench.plan.recipes import find_recipe
@@ -53,10 +53,10 @@ def test_gradients_of_weights_and_images_are_those_of_float64(kernel, dilation, 
 def test_weights_that_meet_nothing_are_found():
     """A filter of three on one pixel, by hand: its middle alone meets it; a step of two on two pixels misses one."""
     image, filter3 = torch.empty(1, 1, 1, 1), torch.empty(1, 1, 3, 3)
-    assert has_idle_taps(image, filter3, [2, 2], [1, 1], [1, 1])
-    assert has_idle_taps(image.expand(1, 1, 4, 2), filter3, [2, 2], [1, 1], [1, 1])  # to the left
-    assert not has_idle_taps(image.expand(1, 1, 4, 4), filter3, [2, 2], [1, 1], [1, 1])
-    assert not has_idle_taps(image.expand(1, 1, 3, 3), filter3, [3, 3], [0, 0], [1, 1])
+    assert has_weights_only_on_padding(image, filter3, [2, 2], [1, 1], [1, 1])
+    assert has_weights_only_on_padding(image.expand(1, 1, 4, 2), filter3, [2, 2], [1, 1], [1, 1])  # to the left
+    assert not has_weights_only_on_padding(image.expand(1, 1, 4, 4), filter3, [2, 2], [1, 1], [1, 1])
+    assert not has_weights_only_on_padding(image.expand(1, 1, 3, 3), filter3, [3, 3], [0, 0], [1, 1])
 
 
 class Padded(nn.Conv2d):
@@ -129,7 +129,9 @@ def test_trainings_of_built_in_suites_have_no_such_weights():
         seen = []
 
         def look(layer, inputs, seen=seen):
-            seen.append(has_idle_taps(inputs[0], layer.weight, layer.stride, layer.padding, layer.dilation))
+            seen.append(
+                has_weights_only_on_padding(inputs[0], layer.weight, layer.stride, layer.padding, layer.dilation)
+            )
 
         model = build_network(name, 2, channels, size, seeded(0)).to("meta")
         for layer in model.modules():

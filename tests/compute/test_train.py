@@ -16,7 +16,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.inputs import normalise
-from roarbench.compute.prediction import count_scored_at_once, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
 from roarbench.devices import can_use_bf16
@@ -53,7 +53,7 @@ def test_predict_is_the_network_on_normalised_batches(drawing):
 
     What is published was scored 128 at once, large images 32: another batch may round to other answers.
     """
-    assert [count_scored_at_once(size) for size in (64, 65)] == [128, 32]
+    assert [choose_scoring_batch_size(size) for size in (64, 65)] == [128, 32]
     fixed, _ = pictures(300)
     one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
     model = network().to(memory_format=torch.channels_last).eval()

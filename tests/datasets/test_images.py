@@ -24,7 +24,7 @@ from roarbench.datasets.decode_image import (
     refuse_damaged,
     try_decoding,
 )
-from roarbench.datasets.file_formats import has_idx, read_idx
+from roarbench.datasets.file_formats import has_idx_files, read_idx
 from roarbench.enums import Split
 from roarbench.errors import DataError
 from tests.helpers.deep_files import deep_png, deep_tiff
@@ -270,7 +270,7 @@ def test_files_of_idx_are_read_and_damage_is_named(tmp_path, pack, end):
     path.write_bytes(pack(ROWS))
     (tmp_path / f"train-labels-idx1-ubyte{end}").write_bytes(pack(LABELS))
     pixels, labels = read_idx(tmp_path, Split.TRAIN)
-    assert has_idx(tmp_path)
+    assert has_idx_files(tmp_path)
     assert (pixels.shape, pixels[1, 0, 2].tolist()) == ((2, 1, 3, 4), [20, 21, 22, 23])
     assert (labels.tolist(), labels.dtype) == ([7, 3], np.int64)
     for damaged, said in (

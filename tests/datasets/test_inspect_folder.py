@@ -13,7 +13,7 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_formats import find_split_pairs, is_split
 from roarbench.datasets.inspect_folder import infer_dataset
-from roarbench.datasets.sources import count_images, open_source
+from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite, write_suite_text
@@ -297,7 +297,7 @@ def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
     write_set(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
     record = read_suite(write_suite(tmp_path / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
-    assert count_images(record).classes == 2
+    assert add_image_counts(record).classes == 2
     assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
 
 

@@ -17,10 +17,10 @@ from roarbench.datasets import locations
 from roarbench.datasets import locations as hub_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.sources import count_images, open_source
+from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.execution.importance import make_class_images
+from roarbench.execution.importance import compute_class_templates_and_classifier
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -101,7 +101,7 @@ def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_
 
 def own(folder, **changes):
     drawn = {"train_split": ".", "test_split": ".", "share": 0.25, "hub": "", "own": FOLDERS, "folder": str(folder)}
-    return count_images(replace(TINY, **{**drawn, **changes}))
+    return add_image_counts(replace(TINY, **{**drawn, **changes}))
 
 
 APART = {"train_split": "train", "test_split": "test", "share": 0.0}
@@ -166,7 +166,7 @@ def test_labels_may_be_the_numbers_of_a_networks_outputs_of_which_some_have_no_i
     assert (found.classes, found.train_images, found.test_images) == (10, 9, 3)
     data = decode_dataset(found, tmp_path / "store")
     assert [np.unique(images.labels).tolist() for images in (data.train, data.test)] == [[0, 3, 9]] * 2
-    apart = make_class_images(data).means
+    apart = compute_class_templates_and_classifier(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
     alone = own(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
     assert alone.test_only and not found.test_only

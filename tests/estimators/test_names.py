@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, name_rows, split_names
+from roarbench.estimators.catalogue import (
+    ESTIMATORS,
+    PAPER,
+    TWINS,
+    choose_row_names,
+    find_estimator,
+    split_estimator_ids,
+)
 from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.estimator import CONTROLS, UNRANKED_TWINS
 from roarbench.estimators.ids import EstimatorId
@@ -32,7 +39,7 @@ def test_an_id_is_taken_apart_and_put_together(text, parts):
 
 @pytest.mark.parametrize("parts", [["a", "b"], ["a(x=1,y=2)~blurred", "b(z=3)"], ["a(x=1,"], ["a)", "b"], [""]])
 def test_lists_are_split_outside_of_parentheses(parts):
-    assert split_names(",".join(parts)) == parts
+    assert split_estimator_ids(",".join(parts)) == parts
 
 
 def test_controls_twins_and_checks():
@@ -122,4 +129,4 @@ def test_what_makes_no_sense_is_refused_in_one_line(name, words):
     ],
 )
 def test_a_submissions_row_has_the_name_of_its_author_where_no_other_has_it(rows, names):
-    assert list(name_rows(rows).values()) == names
+    assert list(choose_row_names(rows).values()) == names

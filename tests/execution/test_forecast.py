@@ -238,7 +238,7 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with worker_setup.measure_rates_here(lines.append) as ask:
+    with worker_setup.start_rate_measurement(lines.append) as ask:
         found = ask(PLANTED, None)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines

@@ -11,7 +11,7 @@ from rich.console import Console
 from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
-from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_unreachable
+from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_needing_recipes
 from roarbench.execution.progress import Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
@@ -70,7 +70,7 @@ def within_reach(folder, suite, recipe):
     """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
     work = make_work(folder, suite)
     made = build_job_graph(work, make_runs(work, suite))
-    lost = {step.job.name: of for step, of in find_unreachable(made, {recipe})}
+    lost = {step.job.name: of for step, of in find_steps_needing_recipes(made, {recipe})}
     assert set(lost.values()) == {recipe}
     left = [step for step in made if step.job.name not in lost]
     return {f"{step.run.cell.retrain} {step.run.cell.estimator}" if step.run else step.job.name for step in left}

@@ -18,7 +18,7 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.device_inputs import remove_features
-from roarbench.execution.forecast import count_missing_work, find_made_inputs
+from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
 from roarbench.plan.planned_runs import (
     SharedInputs,
     expand_points,
@@ -157,7 +157,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], expand_points(COMMON), done[0].images.fingerprint
-    assert find_made_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
+    assert find_existing_shared_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
     plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
     own = sum(point.cell.retrain in (ScoredNetwork.IMAGES, ScoredNetwork.EXCHANGED) for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
@@ -166,4 +166,4 @@ def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     assert decoded_elsewhere.images_decoded == TRAIN + TEST
     assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning
     assert plan.images_scored == len(points) * TEST
-    assert find_made_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
+    assert find_existing_shared_inputs(work.workspace, COMMON, "other", points) == SharedInputs()

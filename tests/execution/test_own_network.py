@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import explain_no_shared_images, load_own_network_board
+from roarbench.analysis.own_network_results import describe_lack_of_agreed_images, load_own_network_board
 from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_results import collect_results
@@ -133,7 +133,7 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
         assert {row.gain.value for row in table.rows} == {None}
         assert why in write_remarks(table) and "Nothing has been run" not in write_remarks(table)
         assert why in summarize_notes(table)
-        assert explain_no_shared_images(results, protocol, Unit.SCALAR) == ""
+        assert describe_lack_of_agreed_images(results, protocol, Unit.SCALAR) == ""
     nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
     assert write_remarks(nothing).startswith("Nothing has been run yet.")
 

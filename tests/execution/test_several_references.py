@@ -18,7 +18,7 @@ from roarbench.estimators.engine import compute_importance_maps
 from roarbench.execution import importance
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.device_inputs import remove_features
-from roarbench.execution.importance import make_class_images
+from roarbench.execution.importance import compute_class_templates_and_classifier
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points, make_reference
@@ -67,7 +67,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     """Their means, and sklearn's ridge on thumbnails and their mirror images."""
     work, *_ = done
     images, train, norm = work.images, work.images.train, Normalisation.of(work.images)
-    by_class, classes = make_class_images(images), images.record.classes
+    by_class, classes = compute_class_templates_and_classifier(images), images.record.classes
     means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
     expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
     np.testing.assert_allclose(by_class.means, expected, rtol=1e-4, atol=1e-6)

@@ -14,7 +14,7 @@ from roarbench.analysis.result_consistency import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import jobs, ranking_jobs, scheduler
-from roarbench.execution.artifact_verification import list_needed_artifacts, read_checksums
+from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.job_interface import JobOutcome
@@ -213,7 +213,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.results([run.key for run in runs])
             Checksums(store.database, work.workspace).check(
-                list(list_needed_artifacts(work, runs)), list(read_checksums(work, results.values()))
+                list(list_needed_artifacts(work, runs)), list(read_recorded_checksums(work, results.values()))
             )
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]
@@ -232,4 +232,6 @@ def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
         with ResultsStore.open(find_default_url(tmp_path)) as store:
             results = store.results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
-            assert all(each.checksum == each.here for each in read_checksums(make_work(tmp_path, wide), results))
+            assert all(
+                each.checksum == each.here for each in read_recorded_checksums(make_work(tmp_path, wide), results)
+            )

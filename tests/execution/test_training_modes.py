@@ -14,9 +14,9 @@ from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _choose_compiling
 from roarbench.devices import COMPILING
 from roarbench.execution import rate_measurement
-from roarbench.execution.rate_measurement import format_training_speeds, measure_training_modes
+from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suites import find_suite
-from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, note_training_modes, suggest_compiling
+from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")
@@ -48,7 +48,7 @@ def seconds(monkeypatch):
 
 def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
     os.environ[COMPILING] = "mine"
-    found = measure_training_modes(QUICK)
+    found = measure_training_speeds(QUICK)
     assert {name: found[name] for name in (UNCOMPILED, COMPILED)} == pytest.approx({UNCOMPILED: 3000, COMPILED: 4000})
     assert found[GRAPHS] == "fails (RuntimeError: graphs fail)"
     words = "uncompiled 3,000 images/s, compiled 4,000 images/s, CUDA graphs fails (RuntimeError: graphs fail)"
@@ -59,15 +59,15 @@ def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
 def test_a_compiler_that_gave_up_has_no_speed(seconds, monkeypatch):
     """The network ran as it is, which is the speed of no compiled one."""
     monkeypatch.setattr(devices, "_FAILED", ["no C compiler"])
-    found = measure_training_modes(QUICK)
+    found = measure_training_speeds(QUICK)
     assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
 
 
 @pytest.mark.parametrize(("compiled", "pays"), [(3301.0, True), (3299.0, False), ("fails", False)])
 def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(compiled, pays, tmp_path):
     store, other = Workspace(tmp_path), find_suite("cifar10")
-    note_training_modes(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
-    note_training_modes(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
+    store_training_speeds(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
+    store_training_speeds(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
     line = "compiling resnet-quick at 64 pixels by quick@2, as doctor measured 3,301 images/s instead of 3,000 on a GPU"
     assert suggest_compiling(store, QUICK) == (line if pays else "")
     assert suggest_compiling(store, other)
@@ -78,7 +78,7 @@ def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(comp
 def test_a_damaged_record_decides_nothing_and_is_written_anew(text, tmp_path):
     (tmp_path / "training-modes.json").write_text(text)
     assert suggest_compiling(Workspace(tmp_path), QUICK) == ""
-    note_training_modes(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
+    store_training_speeds(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
     assert suggest_compiling(Workspace(tmp_path), QUICK)
 
 
@@ -87,7 +87,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
     monkeypatch.setattr(devices, "list_gpu_ids", lambda: ("0",))
-    said = doctor.record_training_modes(QUICK, tmp_path).found
+    said = doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
     assert said.endswith("compiling resnet-quick at 64 pixels by quick@2, as doctor measured 4,000 images/s instead of "
                          "3,000 on a GPU")  # fmt: skip
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
@@ -106,8 +106,8 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
     seconds["default"] = 1 / 2000
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
-    assert doctor.record_training_modes(QUICK, tmp_path).found.endswith("; run trains uncompiled")
-    said = doctor.record_training_modes(COMPILED_QUICK, tmp_path).found
+    assert doctor.measure_and_store_training_speeds(QUICK, tmp_path).found.endswith("; run trains uncompiled")
+    said = doctor.measure_and_store_training_speeds(COMPILED_QUICK, tmp_path).found
     assert said.startswith("uncompiled 3,000 images/s, compiled 2,000 images/s, ")
     assert said.endswith("; run compiles, as the recipe says")
 
@@ -138,6 +138,6 @@ def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gp
 
 
 def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
-    assert "on a GPU alone" in doctor.record_training_modes(QUICK, tmp_path).found
-    assert "trains nothing" in doctor.record_training_modes(find_suite("imagenet-networks"), tmp_path).found
+    assert "on a GPU alone" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
+    assert "trains nothing" in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from roarbench.estimators.engine import compute_maps_together
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.workload import Work, count_explained_at_once, count_work
+from roarbench.execution.workload import Work, choose_explanation_batch_size, count_work
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.runs import CLEAN
@@ -177,7 +177,7 @@ def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
     own = SimpleNamespace(dataset=None, source=WIDE)
     wide = replace(SUITE, model="net.build@0", own=own)
     numbers = 256 * 64 * 64 + 256 + 10
-    assert [count_explained_at_once(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
-    assert count_explained_at_once(wide) == min(64, 2**30 // (4 * numbers)) == 64
+    assert [choose_explanation_batch_size(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
+    assert choose_explanation_batch_size(wide) == min(64, 2**30 // (4 * numbers)) == 64
     large = replace(wide, dataset="imagenette")  # of 128 pixels
-    assert count_explained_at_once(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63
+    assert choose_explanation_batch_size(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63

@@ -35,6 +35,6 @@ def site(views, tmp_path_factory):
     """Without pictures for links, a third of its time: test_share.py draws one."""
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leaderboard.page.board.draw_card", lambda *_: b"a picture")
+        patch.setattr("leaderboard.page.board.draw_preview_card", lambda *_: b"a picture")
         export_site(views, folder)
     return folder

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.advice import advise
-from leaderboard.combined_board import pair_boards
+from leaderboard.combined_board import make_paired_board
 from leaderboard.links import Site, make_address
-from leaderboard.page.estimator import describe_both, write_verdict_sentence
+from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
@@ -86,7 +86,9 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
 
 def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
     for page in ("board", "suites"):
-        monkeypatch.setattr(f"leaderboard.page.{page}.advise", lambda _: advise(pair_boards(TwoQuestions(*by_hand()))))
+        monkeypatch.setattr(
+            f"leaderboard.page.{page}.advise", lambda _: advise(make_paired_board(TwoQuestions(*by_hand())))
+        )
     site = Site(views, list_addresses(views))
     first = (
         render_page(site, list_addresses(views)[0])
@@ -112,7 +114,7 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
 
 
 def test_answers_by_hand():
-    paired = pair_boards(TwoQuestions(*by_hand()))
+    paired = make_paired_board(TwoQuestions(*by_hand()))
     roar, own = paired.questions
     assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
@@ -139,7 +141,7 @@ def test_answers_by_hand():
 def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     """Rows of another suite, on the same images, are a tab of their own and no column."""
     board = views["quick-matched-v3"].board
-    paired = pair_boards(TwoQuestions(*by_hand()), board)
+    paired = make_paired_board(TwoQuestions(*by_hand()), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
@@ -169,7 +171,7 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
 
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
-    board = pair_boards(TwoQuestions(*by_hand()))
+    board = make_paired_board(TwoQuestions(*by_hand()))
     found = make_scatter([board, board])
     assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with one answer alone are not drawn."
     drawn = {dot.name: dot for dot in found.dots if not dot.board}
@@ -188,13 +190,15 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
 
 
 def test_an_estimators_page_says_what_both_questions_answer(views):
-    board = pair_boards(TwoQuestions(*by_hand()))
-    assert describe_both(board, "grad") == (
+    board = make_paired_board(TwoQuestions(*by_hand()))
+    assert describe_both_verdicts(board, "grad") == (
         "ROAR gain: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
     )
-    assert describe_both(board, "ig").startswith("ROAR gain: not run. Own-network gain: explains its network, +1.0 ")
-    assert "Own-network gain: 0 by construction" in describe_both(board, "sobel")
+    assert describe_both_verdicts(board, "ig").startswith(
+        "ROAR gain: not run. Own-network gain: explains its network, +1.0 "
+    )
+    assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
     site = Site(views, list_addresses(views))
     assert "ROAR gain: not run." in render_page(site, make_address("method", estimator="gradcam")).html
     row = views["quick-v7"].board_of(OWN_NETWORK).by_id

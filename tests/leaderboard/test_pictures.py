@@ -9,7 +9,11 @@ import torch
 from PIL import Image
 
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
-from roarbench.analysis.image_selection import choose_images, count_correct_networks, find_pictured_protocol
+from roarbench.analysis.image_selection import (
+    choose_images,
+    count_correct_predictions_per_image,
+    find_pictured_protocol,
+)
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.degrade import compute_removal_magnitude
 from roarbench.compute.matched_other_image_masks import compute_changes
@@ -110,10 +114,10 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     numbers, rule = choose_images(found, MATCHED, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert choose_images(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert count_correct_networks(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
+    assert count_correct_predictions_per_image(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert choose_images(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
-    assert count_correct_networks(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
+    assert count_correct_predictions_per_image(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
     assert not len(choose_images(replace(found, results={}), ROAR, UNIT)[0])
 
 
@@ -128,7 +132,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
         rows[point] = replace(row, bits=pack_answers(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
     assert find_pictured_protocol(found) is OWN_NETWORK
-    assert count_correct_networks(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
+    assert count_correct_predictions_per_image(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
         (6, 6, 0, 0),
         (0, 6, 6, 0),
         6,

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from leaderboard import page_text
-from leaderboard.figure import draw_card
+from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import share
 from leaderboard.page.trust import TRUST, build_context
@@ -48,7 +48,9 @@ def test_the_picture_for_links_has_the_dots(view):
     """In the colours of rows that beat every control, and of those below one."""
     unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
     for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
-        made = draw_card(replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four")
+        made = draw_preview_card(
+            replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
+        )
         picture = Image.open(io.BytesIO(made))
         assert (picture.size, picture.format) == ((1200, 630), "PNG")
         seen = {colour for _, colour in picture.convert("RGB").getcolors()}

@@ -174,9 +174,9 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     monkeypatch.setenv(page_cache.ASKED, json.dumps(shown))
     monkeypatch.setattr(page_cache, "judged", page_cache.Event())
     monkeypatch.setattr(page_cache, "read_code_version", lambda: "1")
-    assert page_cache.recall_page(shown) is None
+    assert page_cache.read_cached_page(shown) is None
     page = page_of()
-    kept = page_cache.recall_page(shown)
+    kept = page_cache.read_cached_page(shown)
     assert kept and kept.html == page and kept.files and 'class="board"' in page
     with monkeypatch.context() as closed:
         closed.setattr(LiveStore, "views", None)
@@ -184,19 +184,19 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert "Suites" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
         store.add(late(PLANTED)[0])
-    assert page_cache.recall_page(shown) is None
+    assert page_cache.read_cached_page(shown) is None
     again = page_of()
-    assert again != page and page_cache.recall_page(shown).html == again
-    assert page_cache.recall_page(shown._replace(data="07e4")) is None
+    assert again != page and page_cache.read_cached_page(shown).html == again
+    assert page_cache.read_cached_page(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
         other.setattr(page_cache, "read_code_version", lambda: "0")
-        assert page_cache.recall_page(shown) is None
+        assert page_cache.read_cached_page(shown) is None
     page_cache.judged.set()
-    assert page_cache.recall_page(shown) is None
+    assert page_cache.read_cached_page(shown) is None
     page_cache.judged.clear()
     page_cache.find_cache_file(shown).write_text("{")
-    assert page_cache.recall_page(shown) is None
+    assert page_cache.read_cached_page(shown) is None
     monkeypatch.setattr(page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        page_cache.keep_page(shown, store.state(), kept)
-    assert page_cache.recall_page(shown) is None
+        page_cache.cache_page(shown, store.state(), kept)
+    assert page_cache.read_cached_page(shown) is None

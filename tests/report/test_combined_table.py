@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions, format_html, format_text, render_both
+from roarbench.report.combined_table import TwoQuestions, format_html, format_text, has_combined_table, render_both
 from roarbench.report.suite_charts import draw_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
@@ -89,6 +89,6 @@ def test_notes_fit_into_eighty_columns(both):
 
 
 def test_suites_that_ask_both_questions_first():
-    both = [name for name, suite in SUITES.items() if asks_two_questions(suite)]
+    both = [name for name, suite in SUITES.items() if has_combined_table(suite)]
     assert both[:2] == ["quick", "quick-full"]
     assert both[2:] == [name for name in SUITES if name.startswith("benchmark-")] and len(both) == 7

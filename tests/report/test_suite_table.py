@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.stored_results import add_prediction_stability, collect_results
+from roarbench.analysis.stored_results import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
@@ -132,7 +132,7 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
-        return add_prediction_stability(collect_results(suite, store, data=DATA), tmp_path)
+        return add_prediction_stability_and_ties(collect_results(suite, store, data=DATA), tmp_path)
 
     with (
         ResultsStore.open(find_default_url(tmp_path / "a")) as here,

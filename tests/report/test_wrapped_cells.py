@@ -8,10 +8,10 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.api.published_results import load_published_results
 from roarbench.plan.suites import RESULTS
 from roarbench.report import combined_table
-from roarbench.report.combined_table import TwoQuestions, asks_two_questions
+from roarbench.report.combined_table import TwoQuestions, has_combined_table
 from roarbench.report.table import find_default_unit, make_table
 from roarbench.report.table_formats import format_text, list_columns
-from roarbench.report.wrapped_cells import measure_columns, wrap_columns
+from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.published_folder import read_index
@@ -40,7 +40,7 @@ PUBLISHED = sorted({file.suite for file in read_index(RESULTS)})
 def test_names_break_first_then_words_then_names_at_their_parameters(width, names, words):
     found = wrap_columns([NAMES, NUMBERS, WORDS], 0, [2], width)
     assert (found[0][1], found[1], found[2][2]) == (names, NUMBERS, words)
-    assert measure_columns(found) <= max(width, 14 + 17 + 7 + 4)
+    assert measure_table_width(found) <= max(width, 14 + 17 + 7 + 4)
 
 
 def test_long_names_break_at_hyphens_before_they_break_in_a_word():
@@ -63,7 +63,7 @@ def list_published_tables(suite, source):
         unit = find_default_unit(results.suite, protocol)
         if table := make_table(Evidence(results, unit, DRAWS), protocol, results.suite.estimators):
             yield table
-    if asks_two_questions(results.suite):
+    if has_combined_table(results.suite):
         yield combined_table.make_combined_table(results)
 
 

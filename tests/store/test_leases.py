@@ -121,7 +121,7 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
     assert store.claim([LeaseRequest(KEYS[:2])], owner, 1).granted == {}
     monkeypatch.setattr(leases_module, "insert_new", insert)
-    monkeypatch.setattr(leases_module, "find_present", lambda connection, table, keys: next(done))
+    monkeypatch.setattr(leases_module, "find_stored_keys", lambda connection, table, keys: next(done))
     assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
     monkeypatch.undo()
     (number,) = store.claim([LeaseRequest(KEYS[:1])], owner, 1).granted.values()

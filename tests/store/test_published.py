@@ -13,7 +13,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.publishing import prepare_published_file, write_comment, write_published_file
-from roarbench.store.published_folder import INDEX, add_file, check_folder, fetch_files
+from roarbench.store.published_folder import INDEX, add_file_to_index, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import Kind, put_remarks
@@ -43,7 +43,7 @@ def published(store, tmp_path_factory):
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
     found = collect_results(find_suite("quick-matched@3"), store).results.values()
     keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
-    add_file(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
+    add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
 
 
@@ -94,7 +94,7 @@ def other_suite(folder):
 
 def twice(folder):
     shutil.copy(folder / NAME, folder / OTHER)
-    add_file(folder, OTHER, len(list(read_results(folder / OTHER))), "again")
+    add_file_to_index(folder, OTHER, len(list(read_results(folder / OTHER))), "again")
 
 
 @pytest.mark.parametrize(

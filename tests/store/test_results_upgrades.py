@@ -9,7 +9,7 @@ from sqlalchemy import inspect
 
 from roarbench.errors import StoreError
 from roarbench.store import schema
-from roarbench.store.archived_rows import find_keys, read_forgotten
+from roarbench.store.archived_rows import find_keys, read_archived_rows
 from roarbench.store.image_sources import read_image_notes
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
@@ -69,7 +69,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert store.results(keys) == {result.run.key: result}
         assert find_keys(store.database, failed.key[:8]) == [failed.key]
         assert (store.failures.stopped([failed.key]), store.running()) == ({failed.key: "no"}, [])
-        assert read_forgotten(store.database, keys) == read_image_notes(store.database) == []
+        assert read_archived_rows(store.database, keys) == read_image_notes(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
         patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
         ResultsStore.open(store_url)

@@ -21,7 +21,7 @@ from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
-from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_forgotten
+from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_archived_rows
 from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.run_result import RunResult, make_row, pack_answers
@@ -81,7 +81,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
         vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
         assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
     archive_rows(store.database, [foreign.run.key], "not ours")
-    (kept,) = read_forgotten(store.database, [foreign.run.key])
+    (kept,) = read_archived_rows(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
     store.add(foreign)
     assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
@@ -200,7 +200,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
-    assert store.failures.history(keys) and store.done(keys) and not read_forgotten(store.database, keys)
+    assert store.failures.history(keys) and store.done(keys) and not read_archived_rows(store.database, keys)
     store.release([failed.key], owner)
     assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
@@ -209,7 +209,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
         "grad",
         TRUSTED,
     ]  # any suite takes both
-    kept = {(row.run.key, row.kind): row for row in read_forgotten(store.database, keys)}
+    kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept
     whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_row(mine).items()}

@@ -13,7 +13,7 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.submissions import channel
-from roarbench.submissions.adapters import NoEstimate, estimate_of
+from roarbench.submissions.adapters import NoEstimate, find_entry_point
 from roarbench.submissions.channel import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.submissions.faults import LINE, SubmissionFault, make_fault
 
@@ -96,7 +96,7 @@ def seeded(seed=7):
 
 
 def called(generator=None, **names):
-    return estimate_of(SimpleNamespace(**names))(network(), IMAGES, TARGETS, generator or seeded())
+    return find_entry_point(SimpleNamespace(**names))(network(), IMAGES, TARGETS, generator or seeded())
 
 
 def test_a_class_of_captum_explains_each_image_s_own_target():
@@ -145,7 +145,7 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
         ({"estimate": lambda model, images: images}, "does not take four arguments"),
     ):
         with pytest.raises(NoEstimate, match=words):
-            estimate_of(SimpleNamespace(**names))
+            find_entry_point(SimpleNamespace(**names))
 
 
 def test_words_of_a_fault_are_one_printable_line():

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from roarbench.compute.bit_planes import encode
-from roarbench.compute.ranking import arrange_features, draw_tie_order, sort_keys
+from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -123,7 +123,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 
     paces, entry = iter([Pace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
     options = ((0, 1), (0, 0), (1, 1))
-    found = [submitting.dry_run_submit(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
+    found = [submitting.preview_submissions(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
@@ -149,7 +149,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         expected = (blur(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
         flat = arrange_features(expected, layout.shape, layout.unit)
-        keys = sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
+        keys = make_sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
         differ = np.bitwise_count(stored.planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
 
