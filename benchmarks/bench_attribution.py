@@ -22,7 +22,7 @@ from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps, count_fitting_images
 from roarbench.estimators.estimator import NOISE, SEED, Batch
-from roarbench.estimators.image_draws import make_noisy_copies
+from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)

@@ -22,8 +22,8 @@ from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
-from roarbench.estimators.image_draws import draw_normal_noise
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]

@@ -19,8 +19,8 @@ from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_mi
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import Point, list_keys
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.selection import set_explained_networks
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, find_suite, set_explained_weights
 from roarbench.store.archived_rows import find_keys
 from roarbench.store.image_sources import ImageNote, hash_source

@@ -32,8 +32,8 @@ from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, store_submissions
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
-from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite_options import select_part
 from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore

@@ -15,8 +15,8 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
-from roarbench.plan.selection import find_unit
 from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite_options import find_unit
 from roarbench.report.combined_table import TwoQuestions, has_combined_table, make_combined_table
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table

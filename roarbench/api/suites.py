@@ -11,15 +11,15 @@ from platformdirs import user_data_path
 
 from roarbench.enums import FILL_WORDS, Split, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.selection import (
+from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite import describe_missing_controls
+from roarbench.plan.suite_options import (
     add_submissions_and_estimators,
     find_unit,
     read_estimators,
     set_explained_networks,
     set_fill_and_unit,
 )
-from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.plan.suite import describe_missing_controls
 
 if TYPE_CHECKING:
     from rich.console import Console

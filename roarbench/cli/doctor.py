@@ -26,7 +26,7 @@ from roarbench.store.provenance import count_cores, read_package_version
 from roarbench.store.training_speeds import store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox
-from roarbench.submissions.watch import find_parent_group
+from roarbench.submissions.sandbox_process import find_parent_group
 from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up

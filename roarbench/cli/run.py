@@ -26,8 +26,8 @@ from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, pr
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.selection import add_submissions_and_estimators, select_part
 from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite_options import add_submissions_and_estimators, select_part
 from roarbench.text import fold_lines
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, print_report
 from roarbench.errors import CallerError
-from roarbench.plan.selection import add_submissions_and_estimators, read_estimators
+from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators
 
 Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 

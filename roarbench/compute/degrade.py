@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from roarbench.devices import send_to_device
 from roarbench.enums import Unit
 from roarbench.estimators.estimator import blur
-from roarbench.estimators.image_draws import draw_fill_noise
+from roarbench.estimators.noise_and_random_draws import draw_fill_noise
 
 _ROAD_NOISE = 2.55  # standard deviation: 0.01 for images in [0, 1] in the code of Rong et al. 2022
 # weights of the eight neighbours, from the same code

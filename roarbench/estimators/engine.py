@@ -16,8 +16,8 @@ from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, Settings, blur
 from roarbench.estimators.families.gradients import Note, compute_base_maps
-from roarbench.estimators.image_draws import compute_noise_scale, draw_normal_noise
 from roarbench.estimators.network_surgery import convert_precision
+from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}

@@ -6,8 +6,18 @@ Only the files of `families`, and `estimator.py`, take torch from here.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_OWN = ("backward_rules", "network_surgery", "image_draws")
-__all__ = ["F", "Tensor", "backward_rules", "captum", "image_draws", "lrp_rules", "network_surgery", "nn", "torch"]
+_OWN = ("backward_rules", "network_surgery", "noise_and_random_draws")
+__all__ = [
+    "F",
+    "Tensor",
+    "backward_rules",
+    "captum",
+    "noise_and_random_draws",
+    "lrp_rules",
+    "network_surgery",
+    "nn",
+    "torch",
+]
 
 if TYPE_CHECKING:
     import torch
@@ -16,7 +26,7 @@ if TYPE_CHECKING:
     from captum.attr._utils import lrp_rules  # captum exports the rules only from this private module
     from torch import Tensor, nn
 
-    from roarbench.estimators import backward_rules, image_draws, network_surgery
+    from roarbench.estimators import backward_rules, network_surgery, noise_and_random_draws
 else:
 
     class _Later:
@@ -29,4 +39,4 @@ else:
     Tensor = Any
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    backward_rules, network_surgery, image_draws = (_Later(f"roarbench.estimators.{name}") for name in _OWN)
+    backward_rules, network_surgery, noise_and_random_draws = (_Later(f"roarbench.estimators.{name}") for name in _OWN)

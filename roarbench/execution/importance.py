@@ -32,8 +32,8 @@ from roarbench.estimators.engine import (
 )
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.image_draws import draw_other_targets
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.noise_and_random_draws import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.workload import choose_explanation_batch_size
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records

@@ -38,7 +38,7 @@ from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
-from roarbench.estimators.image_draws import draw_normal_noise
+from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from roarbench.execution.rates import PHOTO, Rates
 from roarbench.execution.workload import (
     EXPLAIN,

@@ -16,7 +16,7 @@ from roarbench.errors import SandboxError
 from roarbench.submissions.faults import HarnessFault
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import Limits
-from roarbench.submissions.watch import SandboxExit, run_and_watch
+from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line
 
 _INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"

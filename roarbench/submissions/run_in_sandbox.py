@@ -22,8 +22,8 @@ from roarbench.submissions.channel import create_answer, read_answer, write_requ
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_fault
 from roarbench.submissions.launch import make_sandbox_command, make_trusted_command
 from roarbench.submissions.limits import FILES, Limits
+from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.submissions.seccomp_filter import open_filter
-from roarbench.submissions.watch import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line, list_some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images in one sandbox, whole batches

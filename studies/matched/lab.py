@@ -34,7 +34,7 @@ from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import NOISE, Batch, blur
-from roarbench.estimators.image_draws import make_noisy_copies
+from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from roarbench.estimators.randomness import pair_images
 from roarbench.plan.planned_runs import make_tuning_recipe
 from roarbench.plan.recipes import find_recipe

@@ -23,8 +23,8 @@ from roarbench.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, read_submissions, store_submissions
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.selection import select_part
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_options import select_part
 from roarbench.store.workspace import Workspace
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"

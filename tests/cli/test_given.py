@@ -15,8 +15,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.selection import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.plan.weights import make_weights_title
 from roarbench.report.estimator_facts import make_profile

@@ -19,7 +19,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import jobs, run_suite
 from roarbench.execution.rates import CORE, assume_rates
-from roarbench.plan.selection import read_estimators
+from roarbench.plan.suite_options import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store

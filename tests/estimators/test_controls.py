@@ -7,7 +7,7 @@ from scipy import ndimage
 
 from roarbench.errors import DataError
 from roarbench.estimators.estimator import SEED, blur
-from roarbench.estimators.image_draws import draw_random_importance
+from roarbench.estimators.noise_and_random_draws import draw_random_importance
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 

@@ -24,7 +24,7 @@ from roarbench.estimators.engine import (
     compute_maps_together,
 )
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Batch, Passes, blur
-from roarbench.estimators.image_draws import make_noisy_copies
+from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from tests.helpers.networks import (
     CountingPasses,
     Small,

@@ -16,8 +16,13 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.cam import stretch_over_image
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
-from roarbench.estimators.image_draws import draw_coalitions, draw_mask_cells, draw_path_points, make_noisy_copies
 from roarbench.estimators.network_surgery import find_blocks, run_to_layer
+from roarbench.estimators.noise_and_random_draws import (
+    draw_coalitions,
+    draw_mask_cells,
+    draw_path_points,
+    make_noisy_copies,
+)
 from roarbench.plan.suites import find_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded

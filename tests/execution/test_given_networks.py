@@ -27,9 +27,9 @@ from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
 from roarbench.plan.planned_runs import list_keys
 from roarbench.plan.protocols import MORF, OWN_NETWORK
-from roarbench.plan.selection import set_explained_networks
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import make_weights_title

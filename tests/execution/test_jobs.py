@@ -13,7 +13,7 @@ from roarbench.compute import train
 from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.image_draws import make_noisy_copies
+from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from roarbench.execution import importance, jobs, ranking_jobs
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of

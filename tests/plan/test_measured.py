@@ -7,8 +7,8 @@ import pytest
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
-from roarbench.plan.selection import set_fill_and_unit
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_options import set_fill_and_unit
 from roarbench.plan.suites import find_suite
 from tests.helpers.made_up import SUITE
 

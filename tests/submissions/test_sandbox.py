@@ -12,7 +12,7 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.errors import SandboxError
-from roarbench.submissions import isolation_check, launch, watch
+from roarbench.submissions import isolation_check, launch, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
 from roarbench.submissions.isolation_check import check_sandbox
@@ -158,11 +158,11 @@ def test_what_does_not_show_in_one_process_is_limited(code, kind):
 
 def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
     """Where groups can be made, whether or not they limit anything there."""
-    if not (watch._MOUNT / "cgroup.procs").exists():
-        monkeypatch.setattr(watch, "_MOUNT", watch._MOUNT / "unified")
-    monkeypatch.setattr(watch, "_NEEDED", set())
-    monkeypatch.setattr(watch, "find_parent_group", watch.find_parent_group.__wrapped__)
-    if not (parent := watch.find_parent_group()):
+    if not (sandbox_process._MOUNT / "cgroup.procs").exists():
+        monkeypatch.setattr(sandbox_process, "_MOUNT", sandbox_process._MOUNT / "unified")
+    monkeypatch.setattr(sandbox_process, "_NEEDED", set())
+    monkeypatch.setattr(sandbox_process, "find_parent_group", sandbox_process.find_parent_group.__wrapped__)
+    if not (parent := sandbox_process.find_parent_group()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = run_submission(make_task(burn + GRADIENT), CHECK)
@@ -172,9 +172,9 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
 
 
 def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
-    if watch.find_parent_group() is None:
+    if sandbox_process.find_parent_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
-    monkeypatch.setattr(watch, "_LOOK", 5.0)
+    monkeypatch.setattr(sandbox_process, "_LOOK", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
     fault = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
     assert fault.kind is SubmissionFault.MEMORY

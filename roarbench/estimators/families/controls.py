@@ -6,7 +6,7 @@ Templates raise DataError if the training images are not available.
 from roarbench.errors import DataError
 from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, Paper, blur
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.lazy_imports import F, Tensor, image_draws, torch
+from roarbench.estimators.lazy_imports import F, Tensor, noise_and_random_draws, torch
 
 _SMOOTH_SEED = SEED + 3  # distinct from the seed of the random control
 _FINE = 1 / 32  # share of the image's side, 2 of 64 pixels: the strongest width on development images (studies/corpus)
@@ -31,7 +31,7 @@ def centre(inputs: MapInput) -> Tensor:
 
 def random(inputs: MapInput) -> Tensor:
     """Return uniform random importance, fixed per image."""
-    return image_draws.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
+    return noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
 def random_smooth(inputs: MapInput) -> Tensor:
@@ -40,7 +40,7 @@ def random_smooth(inputs: MapInput) -> Tensor:
     With the width of the blurred twins it is another random draw of `random-blurred`, so an estimator can be compared
     with random maps that are equally smooth.
     """
-    drawn = image_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
+    drawn = noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.value("width")))
 
 

@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
-from roarbench.estimators.lazy_imports import F, Tensor, image_draws, torch
+from roarbench.estimators.lazy_imports import F, Tensor, noise_and_random_draws, torch
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     title = {Visualizing and Understanding Convolutional Networks},
@@ -102,7 +102,7 @@ def rise(inputs: MapInput) -> Tensor:
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
     # one more cell per side, so a shifted mask still covers the image
-    cells, shift = image_draws.draw_mask_cells(patches + 1, j, SEED)
+    cells, shift = noise_and_random_draws.draw_mask_cells(patches + 1, j, SEED)
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
     stretched = F.interpolate(grid, wide, mode="bilinear")
@@ -120,9 +120,9 @@ def gradient_shap(inputs: MapInput) -> Tensor:
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
     share, total = float(value("noise")), torch.zeros_like(images)
     for j in range(samples := inputs.estimator.whole("samples")):
-        copies = image_draws.make_noisy_copies(images, ids, j, SEED, share)
+        copies = noise_and_random_draws.make_noisy_copies(images, ids, j, SEED, share)
         start = make_baseline_images(str(value("baseline")), copies, inputs.black)
-        points = torch.lerp(start, copies, image_draws.draw_path_points(images, ids, j, SEED))
+        points = torch.lerp(start, copies, noise_and_random_draws.draw_path_points(images, ids, j, SEED))
         gradient = compute_logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
         total += (copies - start) * gradient / samples
     return total
@@ -137,7 +137,9 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
     numbers = number_grid_squares(images, patches)
-    drawn = image_draws.draw_coalitions(count_grid_squares(images, patches), inputs.estimator.whole("samples"), SEED)
+    drawn = noise_and_random_draws.draw_coalitions(
+        count_grid_squares(images, patches), inputs.estimator.whole("samples"), SEED
+    )
     members = torch.from_numpy(drawn).to(images.device)
     empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
     said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]

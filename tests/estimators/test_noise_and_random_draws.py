@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.image_draws import (
+from roarbench.estimators.noise_and_random_draws import (
     draw_normal_noise,
     draw_other_targets,
     draw_random_importance,
