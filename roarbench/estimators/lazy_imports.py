@@ -12,10 +12,10 @@ __all__ = [
     "Tensor",
     "backward_rules",
     "captum",
-    "noise_and_random_draws",
     "lrp_rules",
     "network_surgery",
     "nn",
+    "noise_and_random_draws",
     "torch",
 ]
 
