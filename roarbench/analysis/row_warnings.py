@@ -1,4 +1,4 @@
-"""Marks of evidence against a row of the board, with the size of the effect, and their summary as a warning."""
+"""Marks, which are pieces of evidence against a row with the size of the effect, and their summary as a warning."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from roarbench.text import capitalize, format_interval
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
 TIED = 0.5  # a row is doubted if a larger share of its features has one value
 BLURRED_MAP, MASKS = "random-blurred", "masks"
-MARKS = {  # the baseline that achieves a share of the gain, by kind; masks achieve a share of the accuracy above chance
+MARKS = {  # by kind, the weaker ranking that reaches a share of the gain; masks reach a share of accuracy above chance
     "blurred": "its blurred twin, which adds no information,",
     "untrained": "its untrained twin, which has learnt nothing,",
     OTHER_IMAGE: "its map of another image",
@@ -40,8 +40,8 @@ class Mark(NamedTuple):
     """A piece of evidence against a row."""
 
     kind: str  # one of `MARKS`
-    # share of the row's gain that a weaker baseline achieves; for `masks`, share of the images' accuracy above chance.
-    # Missing for rows without a gain
+    # share of the row's gain that a weaker ranking reaches; for `masks`, share of the accuracy above chance that masks
+    # alone reach. Missing for rows without a gain
     share: Estimate
     grade: Grade | None  # from the lower end of the interval; None without an interval
 
@@ -56,27 +56,28 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Flag:
-    """The reasons to doubt a row, in one sentence; empty if there are none."""
+    """A warning: the reasons to doubt a row, in one sentence, which is empty if there are none."""
 
     grade: Grade
     reason: str
 
     @property
     def sign(self) -> str:
-        """Return the sign beside the row's name: `(!!)` if a mark is strong, `(!)` for other reasons, or ""."""
+        """Return the sign after the row's name: `(!!)` if a mark is strong, `(!)` for other reasons, otherwise ""."""
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
 def do_warnings_apply_to(protocol: Protocol) -> bool:
     """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
-    Masks that reveal the class and smooth maps bring no gain if networks were never trained on an image's own mask.
+    Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
+    still bring a gain (`Protocol.limits`), but its size under ROAR says nothing about its size elsewhere.
     """
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
-    """Return the warnings under a protocol, for every estimator that has one."""
+    """Return the warning of each estimator that has one under a protocol."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
     found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
     if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
@@ -85,7 +86,7 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
 
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
-    """Return the reasons for doubt that hold under every protocol: provenance, findings of `validate`, and ties."""
+    """Return the reasons to doubt a row that hold under every protocol: provenance, `validate`'s findings, and ties."""
     own = (suite_results.doubts.get(name), suite_results.findings.get(name), describe_ties(suite_results, name))
     return list(filter(None, own))
 
@@ -99,13 +100,16 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 
 def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
-    """Return the rows whose degraded images are no better than their masks alone, with the levels."""
+    """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
     found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
 
 
 def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
-    """Return the levels at which images are not significantly better than masks alone; empty without intervals."""
+    """Return the levels at which the accuracy is not significantly above that of masks alone.
+
+    The result is empty without intervals.
+    """
     if evidence.suite_results.at_chance:
         return ()
     lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
@@ -113,15 +117,15 @@ def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
 
 
 def describe_rows_not_above_mask_only(floors: Mapping[str, tuple[float, ...]]) -> str:
-    """Describe the rows that are no better than mask-only; empty without any."""
+    """Describe the rows whose accuracy is not significantly above that of their masks alone; empty without any."""
     if not floors:
         return ""
     rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
-    return f"At the floor, no better than their masks alone: {rows}."
+    return f"At the floor, accuracy not significantly above that of masks alone: {rows}."
 
 
 def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
-    """Return all reasons to doubt a row in one sentence, the strongest first."""
+    """Return all reasons to doubt a row in one sentence: first the general ones, then marks, the strong ones first."""
     marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
@@ -137,10 +141,10 @@ def _sentence(reasons: Iterable[str]) -> str:
 
 
 def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
-    """Return the marks of a row: shares of its gain that weaker baselines achieve, and the share for its masks alone.
+    """Return the marks of a row: shares of its gain that weaker rankings reach, and the share that its masks reach.
 
-    The share for masks is a share of the row's accuracy above chance. A row that is not significantly better than
-    Random has no shares of its gain.
+    The share of the masks is a share of the row's accuracy above chance. If a row is not significantly better than
+    Random, shares of its gain are unknown.
     """
     roar = evidence.roar
     own = roar.areas.get(name)
@@ -152,7 +156,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 
 
 def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
-    """Return a mark; its share is unknown without intervals and if networks are at chance."""
+    """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance:
         return Mark(kind, Estimate(), None)

@@ -23,8 +23,8 @@ from roarbench.submissions.faults import SubmissionFault
 from roarbench.text import MISSING, format_count, format_duration
 
 _STATES = ("done", "running", "missing", "failed")
-_NOBODY = "nothing under way yet, or a command is starting"  # a command takes its first job after reading its images
-_WINDOW = timedelta(hours=1)  # period for the pace: runs differ in cost, and the number of machines changes
+_NOBODY = "no worker is running yet, or a command is starting"  # a command reads its images before its first job
+_WINDOW = timedelta(hours=1)  # period of the rate; short, because the cost of runs and the number of machines vary
 
 
 def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list
 
 
 def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
-    """Count the complete seeds by protocol: all rows have a whole curve of that seed."""
+    """Count, by protocol, the seeds for which all rows have complete curves."""
     missing = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():
         missing[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
@@ -80,7 +80,7 @@ def describe_unranked_rows(dropped: Iterable[Dropped]) -> list[str]:
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
         boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
-    return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
+    return [f"{name} has no rank ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
 def format_status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
@@ -101,10 +101,10 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 
 
 def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
-    """Return advice on failures; a fault of a submission's file will fail again, a fault of a busy machine may not."""
+    """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
     blamed = {failure["estimator"]: _is_blamed(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
-    words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
+    words = "the same file would fail again; submit a corrected file as a new row, and take this one off the board"
     lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
     due = Hint("failed runs are not tried again until `{}` makes them due", "retry")
     return lines if all(blamed.values()) else [*lines, due]
@@ -148,11 +148,12 @@ def make_status_table(status: dict[str, Any]) -> Table:
 
 
 def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
-    """Return the active workers, their pace and the seconds left.
+    """Return the active workers, the rate of finished runs, and the seconds left.
 
     Returns:
-        `workers`, each with its `command`, what it `does` and for how many `seconds`; `per_hour`, rows in the last
-        hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
+        `workers`, each with its `command`, what it `does` and for how many `seconds`; `per_hour`, the runs per hour,
+        measured since the first run of the last hour ended; and `seconds_left` at this rate. The last two are None if
+        fewer than two runs ended in the last hour.
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
@@ -167,7 +168,7 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
 
 
 def _pace(ends: Iterable[datetime], now: datetime) -> float | None:
-    """Return rows per second since the first row of the last hour; None with fewer than two."""
+    """Return the runs per second since the first run of the last hour ended; None for fewer than two runs."""
     recent = sorted(end for end in ends if end > now - _WINDOW)
     passed = (now - recent[0]).total_seconds() if recent else 0.0
     return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
@@ -180,7 +181,7 @@ def _worker(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, 
 
 
 def format_activity(status: Mapping[str, Any]) -> str:
-    """Describe a suite's progress and pace in a line."""
+    """Describe in one line how many runs of a suite are done, and how fast runs end."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
     who = f"{format_count(len(workers), 'worker')} of {format_count(len(commands), 'command')}" if workers else _NOBODY

@@ -38,7 +38,7 @@ CONFUSED = "†"  # mark of rows with low prediction stability
 
 @dataclass(frozen=True)
 class SuiteTable:
-    """The board of one protocol with its context."""
+    """The table of one protocol: its board (rows with gains, verdicts and ranks) and the context of the board."""
 
     suite_results: SuiteResults
     board: Board
@@ -53,17 +53,17 @@ class SuiteTable:
 
     @property
     def rows(self) -> list[Row]:
-        """Return the rows by gain, best first, then rows without a gain in the suite's order, then checks."""
+        """Return the rows by gain, best first, then rows without a gain in the suite's order, then twins and checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
     @property
     def names(self) -> list[str]:
-        """Return the ids of the rows in this order."""
+        """Return the ids of the rows, in the order of `rows`."""
         return [row.estimator for row in self.rows]
 
     @cached_property
     def called(self) -> dict[str, str]:
-        """Return the names of the suite's rows by id, shown or not."""
+        """Return the display names of the suite's rows by id, including rows that are not shown."""
         return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 
     @property
@@ -73,11 +73,11 @@ class SuiteTable:
 
     @property
     def twins(self) -> tuple[str, ...]:
-        """Return the variants that its rows' twins explain, in order."""
+        """Return the kinds of twins that the rows have, in order of their first row."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
     def gains(self, row: Row) -> tuple[float | None, ...]:
-        """Return a row's gain at every level in accuracy points, where gains are differences; else empty."""
+        """Return a row's gain at each level in points; empty if gains are areas between accuracy curves."""
         found = (each.value for each in self.board.gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
 
@@ -91,22 +91,25 @@ class SuiteTable:
 
     @property
     def blindness(self) -> str:
-        """Describe how much of the network its controls see, as the predicate of a sentence."""
-        verb = "is" if len(self.told) == 1 else "are"
-        but = f", but {' and '.join(self.told)} {verb} told the class that it predicts" if self.told else ""
-        return f"never see the network{but}"
+        """Describe what the table's controls use of the explained network, as the predicate of a sentence."""
+        verb = "uses" if len(self.told) == 1 else "use"
+        but = f", except that {' and '.join(self.told)} {verb} its predicted class" if self.told else ""
+        return f"do not use the network{but}"
 
     @cached_property
     def off_zero(self) -> dict[str, Estimate]:
-        """Return the gains of controls that should be 0 and significantly differ."""
+        """Return, by control, the gains that should be 0 but differ significantly (`is_control_off_zero`)."""
         return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
     def better_than(self, row: Row) -> tuple[str, ...]:
-        """Return what a row is better than, where a map that ignores the image should have a gain of 0.
+        """Return which of `CONTROLS` and `UNTRAINED` a row beats.
 
-        Controls: Random, every control that is off 0, and by the gain alone every control that should have 0. Its
-        untrained twin is asked only of a row that is better than the controls.
-        Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
+        The result is empty for controls, and for protocols other than DiffROAR and those with two masks per image.
+
+        A row beats `CONTROLS` if it is significantly better than Random and than each control in `off_zero`, and if no
+        control whose gain should be 0 has a larger gain. It is compared with its untrained twin only if it beats the
+        controls. Both results are necessary conditions and imply no ranking: an uninformative map can pass such tests
+        (Binder et al. 2022).
         """
         protocol = self.board.protocol
         asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).is_model_free
@@ -138,64 +141,63 @@ class SuiteTable:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return Quantus' columns; none without scores."""
+        """Return the metrics of Quantus that have a column; empty without scores."""
         return METRICS if self.suite_results.quantus else ()
 
     @property
     def mask_levels(self) -> tuple[float, ...]:
-        """Return the levels at which accuracies are compared with masks alone; none under other protocols."""
+        """Return the levels at which accuracies are compared with those of masks alone; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
     def quantus(self, row: Row) -> dict[str, float | None]:
-        """Return Quantus' scores of a row's maps; None for a missing one."""
+        """Return the Quantus scores of a row's maps by metric; a missing score is None."""
         scores = self.suite_results.quantus.get(row.estimator, {})
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
     def drops(self) -> dict[str, ProbabilityDrop]:
-        """Return the drop of the predicted class's probability by estimator; empty where networks were retrained."""
+        """Return the drop of the predicted class's probability by estimator; empty if results lack probabilities."""
         return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
     def falling(self) -> str:
-        """Describe the columns on that probability; empty without them."""
+        """Describe the columns on the predicted class's probability; empty if the table lacks them."""
         if not self.board.protocol.has_probabilities:
             return ""
-        before = next(
-            (f", p_0 = {format_decimals(found.untouched.value, 3)} there" for found in self.drops.values()), ""
-        )
+        before = next((f" ({format_decimals(found.untouched.value, 3)})" for found in self.drops.values()), "")
         return (
-            f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
-            "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."
+            f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
+            f"images{before}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
+            "|p_0 - p| / p_0."
         )
 
     @property
     def confused(self) -> dict[str, float]:
-        """Return the share of noisy copies that keep their class, for the rows where it is low."""
+        """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
         kept = self.suite_results.prediction_stability
         shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
         return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
 
     @cached_property
     def inconsistent(self) -> dict[str, str]:
-        """Return, by estimator, why its results cannot be combined."""
+        """Return, by estimator, why the row's results cannot be combined."""
         return self.suite_results.inconsistent(self.board.protocol, self.unit)
 
     @cached_property
     def doubts(self) -> dict[str, str]:
-        """Return, by estimator, why a row has no rank or should be doubted, as sentences."""
+        """Return, by estimator, sentences on why the row has no rank or should be doubted."""
         reasons = {name: flag.reason for name, flag in self.flags.items()}
         names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistent, **reasons}]
         return {name: ". ".join(filter(None, (self.inconsistent.get(name), reasons.get(name)))) for name in names}
 
     def sign(self, estimator: str) -> str:
-        """Return the sign beside a row's name: `†`, and `(!!)` for a strong mark or `(!)` for another doubt."""
+        """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
         doubt = (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
         return " ".join(filter(None, (CONFUSED * (estimator in self.confused), doubt)))
 
     @property
     def unknown(self) -> list[str]:
-        """Return the imported rows over noisy copies whose kept predictions were not recorded."""
+        """Return the imported rows that average over noisy copies and whose prediction stability is unknown."""
         rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
         return [
             name
@@ -205,12 +207,12 @@ class SuiteTable:
 
     @property
     def fill(self) -> str:
-        """Return the fill value."""
+        """Return the name of the fill value."""
         return self.suite_results.suite.fill(self.board.protocol)
 
     @property
     def _seeds(self) -> str:
-        """Describe the seeds of the rows, and how many are complete for all where the suite has more."""
+        """Describe the number of seeds of the rows, and how many seeds the suite has if rows lack some."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         asked = self._asked
@@ -219,14 +221,14 @@ class SuiteTable:
         lacking = [row.seeds for row in begun if row.seeds < asked.get(row.estimator, most)]
         if not lacking:
             return here
-        return f"{here}, complete at {min(lacking)} of {most}" if len(counts) > 1 else f"complete at {here} of {most}"
+        return f"{here}, some rows only {min(lacking)} of {most}" if len(counts) > 1 else f"{here} of {most}"
 
     @property
     def _networks(self) -> str:
         """Describe the scored networks."""
         if self.board.protocol.by_networks:
-            return f"{self.suite_results.suite.references} networks as they are"
-        return self._seeds if self.board.protocol.trains else "the reference as it is"
+            return f"{self.suite_results.suite.references} networks, not retrained"
+        return self._seeds if self.board.protocol.trains else "the reference, not retrained"
 
     @property
     def _asked(self) -> dict[str, int]:
@@ -246,19 +248,23 @@ class SuiteTable:
             f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
             self._networks,
-            f"{board.images} test images{' that all put into one class' if board.protocol.by_networks else ''}",
+            f"{board.images} test images{' on which all networks agree' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
             f"fill {find_fill_word(self.fill)}",
             self.suite_results.reference_words,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks
-        scored = "networks that score the masks" if board.protocol.trains else "the same networks"
-        parts += [f"{scored} {format_percent(board.rows[0].clean.value)}% on untouched images (t=0)"] if clean else []
+        scored = "scoring networks" if board.protocol.trains else "the same networks"
+        if clean:
+            parts.append(f"{scored}: {format_percent(board.rows[0].clean.value)}% correct on untouched images (t=0)")
         return "; ".join(filter(None, [*parts, f"chance {format_percent(self.chance)}%"]))
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
-    """Return whether a row is a control that should have a gain of 0 and significantly differs."""
+    """Return whether a row is a control whose gain should be 0 but differs significantly from Random's.
+
+    Random itself is compared with 0.
+    """
     beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 
@@ -266,7 +272,7 @@ def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
 def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
-    """Build one protocol's board of a suite; by default the leading protocol with its first unit and fill.
+    """Build one protocol's table of a suite; by default the leading protocol with its first unit and fill.
 
     Raises:
         CallerError: There is no such protocol, or the suite lacks it, the unit, the fill or all of the rows.
@@ -282,12 +288,12 @@ def make_suite_table(
         raise _make_lacking_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
         lacking = f"no {wanted.name} of {', '.join(rows or ())}"
-        raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave it out")
+        raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave these rows out")
     return table
 
 
 def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
-    """Return the results with this fill as the suite's first, which tables use."""
+    """Return the results with this fill as the suite's first fill, because tables use the first fill."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
     fill = FILL_WORDS.get(fill, fill)
@@ -313,9 +319,9 @@ def make_table(
     unit: Unit | None = None,
     levels: Collection[float] = (),
 ) -> SuiteTable | None:
-    """Build one protocol's board from existing draws; None where the suite lacks it.
+    """Build one protocol's table from existing draws; None if the suite lacks the protocol.
 
-    The default unit is that of the draws; an empty list of levels means all.
+    The default unit is that of the draws; an empty collection of levels means all levels.
     """
     unit = unit or evidence.unit
     board = evidence.board(protocol, unit, rows, levels)
@@ -329,7 +335,7 @@ def make_table(
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
-    """Return accuracies minus those of masks alone by estimator and level, where both were trained."""
+    """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     found = {
         name: {t: evidence.above_masks(name, t) for t in evidence.masks.levels}
         for name in evidence.suite_results.suite.placed

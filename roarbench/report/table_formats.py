@@ -1,4 +1,4 @@
-"""Format the table of a suite in six formats. A missing value is a dash in text, null in JSON and empty in CSV."""
+"""Format the table of a suite in six formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +57,7 @@ _COMMAND = re.compile(r"`([^`]*)`")
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
     """Format the table as `json`, `csv`, `markdown` or `latex`.
 
-    LaTeX has all notes below the table, Markdown on request; both then include advice.
+    LaTeX has all notes below the table, Markdown only if `notes`; all notes end with `advice`.
     """
     if style == "csv":
         return format_csv(table)
@@ -67,9 +67,9 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
 
 
 def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
-    """Format the table for a terminal of this many columns; columns that do not fit are left out.
+    """Format the table for a terminal of this width, in characters; columns that do not fit are left out.
 
-    With `notes`, all notes follow, with the names of omitted columns; otherwise three lines.
+    If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow.
     """
     columns = list_columns(table)
     kept = _choose_fitting(columns, width)
@@ -90,7 +90,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
 
 
 class Column(NamedTuple):
-    """A column of text."""
+    """A column of the table, with its cells as text."""
 
     heading: str
     short: str  # heading for a terminal, up to two lines
@@ -104,12 +104,12 @@ def _title(table: SuiteTable) -> str:
 
 
 def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
-    """Return all notes below a table on a terminal that shows some of its columns."""
+    """Return all notes below a table on a terminal that shows the columns `kept`."""
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
     notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
-    notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
+    notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
     return notes
 
 
@@ -121,11 +121,11 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
         said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _BETTER_THAN in headings:
         said.append(
-            f"Better than {CONTROLS}: than Random and controls off 0, and above all that should have 0; "
-            f"{UNTRAINED}: than that, too."
+            f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but is not, and "
+            f"a larger gain than all controls that should have 0; {UNTRAINED}: better than this twin, too."
         )
     if any(heading.startswith("Δ ") for heading in headings):
-        said.append("Δ: the row's gain minus that of the variant.")
+        said.append("Δ: the row's gain minus the gain of its twin.")
     return " ".join([*said, f"{SAME}: not significantly different."])
 
 
@@ -148,7 +148,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
     else:
         add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
-    if "sobel" in table.suite_results.suite.controls:  # suites on tables have neither Sobel nor blurred Random
+    if "sobel" in table.suite_results.suite.controls:  # suites on tabular data have neither Sobel nor blurred Random
         add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
         add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
     if any(row.delta_other_image.value is not None for row in rows):
@@ -174,13 +174,13 @@ def list_columns(table: SuiteTable) -> list[Column]:
         for i, t in enumerate(board.levels):
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change at {t:g}", changes, 1.2 + t / 10)
-    for metric in table.metrics:  # `--metrics` requested these columns
+    for metric in table.metrics:  # these columns need scores from `run --with quantus`
         add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
 
 
 def _network_columns(table: SuiteTable) -> Iterator[Column]:
-    """Yield the columns after own-network gain; accuracies are kept predictions."""
+    """Yield the columns after own-network gain, with shares of kept predictions instead of accuracies."""
     rows, levels, nothing = table.rows, table.board.levels, Estimate()
     words = (row.network.verdict.value if row.network else MISSING for row in rows)
     yield Column("verdict", "verdict", "left", tuple(words), 0)
@@ -220,7 +220,7 @@ def _shorten(column: Column) -> list[str]:
 
 
 def _name(table: SuiteTable, row: Row) -> str:
-    """Return the name of a row with its signs; added rows are marked."""
+    """Return the name of a row with its signs; rows that were added to the suite are marked."""
     name, added = table.called[row.estimator], row.estimator in table.suite_results.suite.entered
     parts = (name, "(added)" * added, table.sign(row.estimator))
     return " ".join(filter(None, parts))
@@ -233,7 +233,7 @@ def _beats(row: Row) -> str:
 
 
 def _name_beaten(table: SuiteTable, row: Row) -> str:
-    """Return the most that a row is better than, else how it stands beside Random."""
+    """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
     if find_estimator(row.estimator).is_model_free or row.random is None:
         return MISSING
     *_, most = ("", *table.better_than(row))
@@ -245,7 +245,7 @@ def _verdict(found: Comparison | None) -> str:
 
 
 def _below(table: SuiteTable, advice: str = "") -> str:
-    """Return the text below a table."""
+    """Return the text below a table: caption, all notes and advice."""
     notes = " ".join(filter(None, (write_remarks(table), advice)))
     return f"{table.caption}. {notes} {table.falling}".rstrip()
 
@@ -314,5 +314,5 @@ def escape_latex(text: str) -> str:
 
 
 def _numbers(cell: str) -> str:
-    """Set signed numbers as mathematics, for a real minus."""
+    """Put signed numbers into math mode, which gives them a real minus sign."""
     return _SIGNED.sub(r"$\g<0>$", cell)

@@ -19,13 +19,14 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
     list_general_doubts,
 )
-from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise
+from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import Protocol
+from roarbench.plan.runs import find_fill_word
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.report.table import CONFUSED, SuiteTable, is_control_off_zero
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope, Row
@@ -42,15 +43,15 @@ from roarbench.text import (
 )
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
-_NO_GAINS = "These networks see masks alone: no gains, no places."
+_NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 LONGEST = 500  # maximum characters of a sentence with text from outside
-_WEAKER = {  # short names of the baseline that achieves a share of a gain under ROAR
+_WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR gain
     "blurred": "its own blur",
     "untrained": "untrained network",
     OTHER_IMAGE: "another image’s map",
     "random-blurred": "blurred random",
 }
-_TWINS = {  # by twin: the twin's subject, and the factor that adds nothing to a gain if the twin's gain is equal
+_TWINS = {  # by kind of twin: what the twin's map explains, and what a gain is not due to if the twin has an equal gain
     "untrained": ("untrained network", "to training"),
     "shuffled": ("shuffled network", "to what training put into the weights"),
     "other-target": ("another class", "to the class that is explained"),
@@ -58,10 +59,10 @@ _TWINS = {  # by twin: the twin's subject, and the factor that adds nothing to a
 
 
 def summarize_notes(table: SuiteTable) -> list[str]:
-    """Return the short notes below a table: three lines and its faults.
+    """Return the short notes below a table: three lines and the table's faults.
 
-    The lines define the gain, the intervals' scope, and where to find the rest. A doubt about the whole table and rows
-    without a rank have a line each between them.
+    The lines define the gain, the intervals' scope, and where to find the rest. Doubts about the whole table and rows
+    without a rank are listed after the second line, one line each.
     """
     board, covers = table.board, table.board.covers
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
@@ -78,9 +79,9 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     rows = {row.estimator for row in table.rows} & table.floors.keys()
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
-    more = f"{told} and more" if told else "More"
+    more = f"{told} and more are" if told else "More is"
     said = list(filter(None, (gain, sure, *list_faults(table))))
-    return [*said, f"{more}: table --notes; how to read it: docs/how-it-works.md"]
+    return [*said, f"{more} explained by table --notes and docs/how-it-works.md."]
 
 
 def list_faults(table: SuiteTable) -> list[str]:
@@ -92,7 +93,7 @@ def list_faults(table: SuiteTable) -> list[str]:
 def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     """Describe the intervals' scope, the minimum detectable difference, and exceptions.
 
-    The sign of noisy copies precedes its meaning, unless rows are shown without signs.
+    The explanation of the sign † starts with this sign, unless rows are shown without signs.
     """
     rows = {row.estimator for row in table.board.rows}
     floors = describe_rows_not_above_mask_only({name: levels for name, levels in table.floors.items() if name in rows})
@@ -106,12 +107,12 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
         _doubts(table),
     )
     parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
-    parts += (f"Computed from {table.hash}." if table.board.images else "",)
+    parts += (f"Hash of the runs: {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
 
 
 def _explain_no_images(table: SuiteTable) -> str:
-    """Explain that a board has no images: no row is complete, or the networks agree on none; empty otherwise."""
+    """Explain why a table has no images: no row is complete, or the networks agree on none; empty otherwise."""
     board = table.board
     if board.images:
         return ""
@@ -122,7 +123,7 @@ def _explain_no_images(table: SuiteTable) -> str:
 
 
 def _count_done_runs(table: SuiteTable) -> str:
-    """Say how many of a board's runs are done, while no row has a result."""
+    """Describe how many of a table's runs are done while no row has a result."""
     results, protocol = table.suite_results, table.board.protocol
     asked = (protocol, *protocol.made_of)
     blocks = (block for block in results.suite.blocks if block.protocol in asked and block.unit == table.unit)
@@ -134,14 +135,17 @@ def _count_done_runs(table: SuiteTable) -> str:
 
 
 def _zeros(table: SuiteTable) -> str:
-    """Describe the doubt about the whole table from controls that should have a gain of 0 and differ."""
+    """Report that the whole table is doubtful because controls that should have a gain of 0 differ; else empty."""
     found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.off_zero.items())
-    words = f"Doubt on this table: not 0 as they should be: {found}. A gain of that size may mean nothing."
+    words = (
+        f"This table is doubtful, because gains that should be 0 differ significantly: {found}. "
+        "A gain of that size may mean nothing."
+    )
     return words if found else ""
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:
-    """Report that your own suite has fewer controls than `new-suite` writes, where rows are compared with them."""
+    """Report that a user's suite has fewer controls than `new-suite` writes, if rows are compared with controls."""
     said = describe_missing_controls(table.suite_results.suite, table.board.protocol)
     return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
 
@@ -149,14 +153,14 @@ def _describe_missing_controls(table: SuiteTable) -> str:
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
-    words = f"{', '.join(signs)} `{{}}` explains the doubts."
+    words = f"{', '.join(signs)}: `{{}}` explains the doubts."
     return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
 
 
 def _mixtures(table: SuiteTable) -> list[str]:
     shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistent]
-    alone = " and no comparison with it"
-    return [f"No place for {name}{alone if name == RANDOM else ''}: {table.inconsistent[name]}." for name in shown]
+    alone = " and no row is compared with it"
+    return [f"{name} has no rank{alone if name == RANDOM else ''}: {table.inconsistent[name]}." for name in shown]
 
 
 def _machines(table: SuiteTable) -> str:
@@ -169,11 +173,11 @@ def _machines(table: SuiteTable) -> str:
     if not values:
         return ""
     differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
-    return f"Machines differ within one curve ({list_some(shown)}): {differ}."
+    return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
 
 
 def _doubts(table: SuiteTable) -> str:
-    """Describe the doubts that hold for every protocol, each reason once."""
+    """Describe the doubts about rows that hold for every protocol, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
         for reason in list_general_doubts(table.suite_results, row.estimator):
@@ -184,7 +188,7 @@ def _doubts(table: SuiteTable) -> str:
 
 def _noise(table: SuiteTable, sign: str) -> str:
     if table.unknown:
-        lacking = f"Imported without the share of noisy copies that keep their class: {', '.join(table.unknown)}."
+        lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.unknown)}."
     else:
         lacking = ""
     if not table.confused:
@@ -207,15 +211,15 @@ def _left_out(table: SuiteTable) -> str:
 
 def _checks(table: SuiteTable) -> str:
     count = sum(row.check for row in table.board.rows)
-    rows = "row checks another row" if count == 1 else f"{count} rows check other rows"
-    return f"The last {rows}: no place, no verdict." if count else ""
+    rows = "row is a twin or another check" if count == 1 else f"{count} rows are twins or other checks"
+    return f"The last {rows}, without rank and verdict." if count else ""
 
 
 def _quantus_columns(table: SuiteTable) -> str:
     if not table.metrics:
         return ""
     columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
-    return f"By Quantus, on at most the first {IMAGES} test images, apart from gain and place: {columns}."
+    return f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
 
 
 def _certainty(table: SuiteTable) -> str:
@@ -237,14 +241,16 @@ def _certainty(table: SuiteTable) -> str:
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:
         text += (
-            f" Spread over {board.references} references from {format_count(board.reference_rows, 'row')} "
-            f"({board.reference_freedom:.1f} degrees of freedom)."
+            f" The spread between {board.references} references was estimated from "
+            f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
         )
     if board.detectable is not None:
-        text += f" A true difference of {board.detectable:.1f} points is found with 80% power, a smaller one may be."
+        text += (
+            f" True differences of {board.detectable:.1f} points are detected with 80% power, smaller ones less often."
+        )
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
     others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
-    return text + (f" In brackets, judged as if each alone joined the suite's rows: {others}." if others else "")
+    return text + f" Rows in brackets are judged as if each alone were added to the suite: {others}." * bool(others)
 
 
 def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:
@@ -260,7 +266,7 @@ def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:
 
 
 def describe_methods(table: SuiteTable) -> str:
-    """Describe the methods of a board in sentences, with its numbers."""
+    """Describe the methods of a table in sentences, with its numbers."""
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
     controls = [
@@ -271,19 +277,25 @@ def describe_methods(table: SuiteTable) -> str:
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
+    networks = f"{format_count(suite.references, 'network')} ({suite.described_network})"
+    if suite.given:
+        origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')))})"
+    else:
+        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
+    explained = f"{networks} {origin} {'was' if suite.references == 1 else 'were'} explained"
     return (
         f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
         f"{protocol.gain or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
-        f"{suite.references} networks ({suite.model}) trained on {data.train_images:,} images of "
-        f"{data.name} were explained{seen}. {capitalize(protocol.method)}. Unit of features: {table.unit}. "
-        f"Removed features are set to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
+        f"{explained}{seen}. {capitalize(protocol.method)}. Unit of features: {table.unit}. "
+        f"Fill of removed features: {find_fill_word(table.fill)}; "
+        f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
         f"{write_remarks(table, signs=False)}"
     )
 
 
 class Doubt(NamedTuple):
-    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the board shows a `grave` one in red."""
+    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the web page shows a `grave` one in red."""
 
     short: str
     sentence: str
@@ -291,7 +303,10 @@ class Doubt(NamedTuple):
 
 
 def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
-    """Return the doubts about a row under a protocol, the gravest first.
+    """Return the doubts about a row under a protocol.
+
+    The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
+    should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
 
     Args:
         evidence: Draws of the suite.
@@ -300,9 +315,7 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_control_off_zero(protocol, row):
-        words = (
-            f"It should have 0 and has {format_interval(row.gain)} points: a gain of that size may mean nothing here."
-        )
+        words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         found.append(Doubt("not 0", words, grave=True))
     found += [*_twins(row, protocol), *_outside(evidence, row.estimator)]
     found += [*_ties(evidence, row.estimator), *_noise_doubts(evidence, row.estimator)]
@@ -313,8 +326,8 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
 def _rival(found: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = find_display_name(found.nearest)
-    side = "Below" if found.below else "Not told apart from"
-    over = f"its {protocol.gain} minus that control’s is {format_interval(found.over)} points"
+    side = "Significantly worse than" if found.below else "Not significantly different from"
+    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
     return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
 
@@ -325,9 +338,9 @@ def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
         found = row.over(kind)
         if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
-            gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {format_interval(over)} points"
+            gain = f"The row’s {protocol.gain} minus that of its twin ({short}) is {format_interval(over)} points"
             sign = "<" if found.verdict is Verdict.WORSE else SAME
-            yield Doubt(f"{sign} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
+            yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
 
 def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
@@ -341,7 +354,7 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
     made = results.by_estimator.get(name, ())
     changed = sum("dirty" in result.provenance.code_version for _, result in made)
     if changed:
-        words = f"{changed} of its {len(made)} runs are by code with changes that were not committed."
+        words = f"{changed} of its {len(made)} runs were computed by code with uncommitted changes."
         yield Doubt("changed code", words)
 
 
@@ -353,14 +366,14 @@ def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
 def _noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     share = evidence.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
-        sentence = f"{describe_prediction_under_noise(share)} So it often explains another class."
-        yield Doubt(f"{share:.0%} of noisy copies keep their class", sentence)
+        sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
+        yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
-    """Yield other causes of a row's ROAR gain, and a warning if its masks alone predict the class."""
+    """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     here = do_warnings_apply_to(protocol)
-    aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
+    aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."
     for mark in find_row_marks(evidence, name):
         if mark.kind == MASKS:
             yield from _masks(evidence, mark, name, aside)
@@ -371,9 +384,10 @@ def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]
 
 
 def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
-    """Yield how much a row's masks tell by themselves, where it is half of what its images tell or more.
+    """Yield the accuracy of a row's masks alone, if it is over half of that of the row's images (both above chance).
 
-    A single training on masks has no interval and therefore no share; its value alone is reported.
+    Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
+    grade; the accuracies are then reported without intervals.
     """
     t = evidence.mask_level
     alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
@@ -383,7 +397,7 @@ def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Do
         return
     seen, beside = (format_interval(each, "{:.1%}".format) for each in (alone, images))
     sentence = (
-        f"Networks that see only where features are missing answer {seen} at t = {t:g}, those that see what is left of "
-        f"the images {beside}; a guess is right on {chance:.0%}.{aside}"
+        f"At t = {t:g}, networks trained on masks alone have an accuracy of {seen}, networks trained on degraded "
+        f"images {beside}; chance is {chance:.0%}.{aside}"
     )
     yield Doubt(f"masks alone {alone.value or 0:.0%}", sentence, not aside and mark.grade is Grade.STRONG)

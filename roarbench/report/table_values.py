@@ -1,4 +1,4 @@
-"""The rows of a table as plain values for JSON and CSV: accuracies are fractions, gains accuracy points."""
+"""The rows of a table as plain values for JSON and CSV: accuracies are fractions, gains are in points."""
 
 import json
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
 
 
 def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row as plain values: accuracies are fractions, gains accuracy points."""
+    """Return a row as plain values: accuracies are fractions, gains are in points."""
     position = row.place
     levels = (0.0, *table.board.levels)
     curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
@@ -86,7 +86,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 
 def _verdict(table: SuiteTable, row: Row) -> str | None:
-    """Return a row's verdict against Random, or of its own-network gain against 0."""
+    """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
     found = row.network if table.board.protocol.by_networks else row.random
     return found.verdict if found else None
 
@@ -102,7 +102,7 @@ def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, di
 
 
 def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
-    """Return a row's comparison with the controls, in accuracy points."""
+    """Return a row's comparison with the controls; differences are in points."""
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
@@ -111,13 +111,13 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
 
 
 def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row's gain over its twins, in accuracy points; empty where no row has twins."""
+    """Return a row's gain minus the gain of each of its twins, in points; empty if no row has twins."""
     twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twins)
     return {"delta_twins": dict(chain(*twins))} if table.twins else {}
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
-    """Explain in sentences why a row has no rank or should be doubted, noisy copies included."""
+    """Explain in sentences why a row has no rank or should be doubted, also because of unstable predictions."""
     noise = describe_prediction_under_noise(table.confused.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
@@ -130,14 +130,14 @@ def _grade(table: SuiteTable, row: Row) -> str | None:
 
 
 def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return gains by level in accuracy points; empty where gains are areas between curves."""
+    """Return gains by level, in points; empty if gains are areas between accuracy curves."""
     if not table.board.protocol.by_difference:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
 
 
 def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return accuracies minus those of masks alone with intervals, by level; empty without any."""
+    """Return accuracies minus those of masks alone, by level and with intervals; empty if the table has none."""
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
     return _curve_with_ends("above_masks", curve) if curve else {}
 

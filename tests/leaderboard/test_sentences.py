@@ -195,12 +195,13 @@ def texts(results, protocol=MATCHED, **row):
 
 def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
     for over, short, side in (
-        (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not told apart from"),
-        (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Below"),
+        (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not significantly different from"),
+        (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Significantly worse than"),
     ):
         ((said, sentence, grave),) = texts(held(), beating=beside(over, WORDS[short[0]]))
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
-        assert sentence.startswith(f"{side} Local contrast, which never sees the network: its matched gain minus that")
+        start = f"{side} Local contrast, which never sees the network: the row’s matched gain minus the control’s is "
+        assert sentence.startswith(start)
     assert texts(held()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
     twins |= {"other-reference": Estimate(0.1, -0.2, 0.4)}
@@ -224,11 +225,11 @@ def test_masks_that_tell_the_class_have_their_size(suite):
         return [found for found in texts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
 
     ((short, sentence, grave),) = said(ROAR)
-    assert short in ("masks alone 53 %", "masks alone 54 %") and "at t = 0.9" in sentence
-    assert "a guess is right on 25 %" in sentence and "counts under ROAR" not in sentence
+    assert short in ("masks alone 53 %", "masks alone 54 %") and "At t = 0.9" in sentence
+    assert "chance is 25 %" in sentence and "results of ROAR" not in sentence
     assert ("[" in sentence) is (suite is SUITE) and not grave
     ((_, elsewhere, grave),) = said(MATCHED)
-    assert "This counts under ROAR; matched gain rewards neither" in elsewhere and not grave
+    assert "This mark was computed from results of ROAR, not of matched." in elsewhere and not grave
     assert not said(ROAR, 0.3), "masks that tell nothing"
 
 
@@ -237,5 +238,5 @@ def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_lin
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
     found, elsewhere, noise = texts(replace(held(), prediction_stability={"var-grad": 0.684}, **outside), protocol)
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
-    assert noise[0] == "68 % of noisy copies keep their class" and "another class" in noise[1]
+    assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510

@@ -111,7 +111,8 @@ def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     assert "@inproceedings" in html or "@article" in html
     said = describe_methods(view.table(view.leading))
-    assert "9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
+    assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
+    assert "Fill of removed features: mean; levels" in said
     hostile = replace(view.results, named=("<script>alert(1)</script>",))
     assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
 
@@ -125,6 +126,16 @@ def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
     assert call(*asked, tmp_path / "report.txt").code == 2
     again = call(*asked, path)
     assert again.code == 2 and "report.html" in again.err
+
+
+def test_the_methods_name_the_images_that_were_used_and_given_weights(view):
+    table = view.table(view.leading)
+    small = describe_methods(replace(table, suite_results=replace(view.results, limit=200)))
+    assert "trained on 200 images of imagenette64 was explained" in small
+    suite = replace(view.results.suite, given="torchvision:resnet18-v1@0123456789abcdef", references=1)
+    given = describe_methods(replace(table, suite_results=replace(view.results, suite=suite)))
+    assert "1 network (resnet-quick) with given weights (torchvision:resnet18-v1@01234567) was explained" in given
+    assert "trained on" not in given
 
 
 @pytest.mark.browser

@@ -111,7 +111,7 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
             rows[at] = replace(row, provenance=Provenance("0", {}, machine))
         return table_of(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
-    said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
+    said = "Different machines computed the runs of one curve (grad): device H200 or cpu; precision bf16 or float32."
     assert said in write_remarks(made_but("grad", 1))
     every = made_but("none", 0)  # the untouched images are part of all curves
     assert "(random, grad, var-grad): device" in write_remarks(every)

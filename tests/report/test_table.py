@@ -159,9 +159,7 @@ def test_rows_of_too_few_draws_say_how_many():
 def test_text_has_the_same_cells_and_checks_below_all_rows():
     checked = with_board(rows=(CHECK, *ROWS))
     assert [*rows_of(checked)] == [*rows_of(TABLE), "ig~blurred"]
-    assert "The last row checks another row" in write_remarks(checked) and "checks another row" not in write_remarks(
-        TABLE
-    )
+    assert "The last row is a twin" in write_remarks(checked) and "is a twin" not in write_remarks(TABLE)
     whole = text(checked, 160)
     assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
     for row in TABLE.rows:
@@ -185,7 +183,7 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
         text(shown) if style == "text" else format_html(shown) if style == "html" else render(shown, style, notes=True)
     )
     assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
-    note = "In brackets, judged as if each alone joined the suite's rows: var-grad."
+    note = "Rows in brackets are judged as if each alone were added to the suite: var-grad."
     below = unescape(" ".join(words.split()))
     assert note in below if style != "html" else "var-grad (added) " in below, "a page has three lines"
 
@@ -215,7 +213,7 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
     for words, row in told:
         assert f" {words.removeprefix('controls, ')} " in line_of(text(table, 200), row.estimator)
         assert rows[row.estimator] == (words if "controls" in words else None)
-    assert "Better than controls: than Random" in words_of(table)
+    assert "Better than controls: better than Random" in words_of(table)
 
 
 @pytest.mark.parametrize(("gain", "word"), [(9.9, "controls"), (10.1, "Random")])
@@ -230,17 +228,17 @@ def test_a_row_below_a_control_that_should_have_0_is_not_better_than_controls(ga
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
-    assert suggest_diagnose(strong).text == "(!!), (!) `{}` explains the doubts."
+    assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench diagnose --suite made-up --store '{'long ' * 20}name'`"
     print_table(TABLE, "text", notes=True)
-    assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
+    assert f"(!): {command} explains the doubts." in capsys.readouterr().out.splitlines()
 
 
 def test_latex_has_the_same_cells():
-    advised = "(!) `roarbench diagnose --suite made-up` explains the doubts."
+    advised = "(!): `roarbench diagnose --suite made-up` explains the doubts."
     lines = render(with_board(rows=(*ROWS, CHECK)), "latex", advised).splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
@@ -252,7 +250,7 @@ def test_latex_has_the_same_cells():
     ]
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
     assert bottom - top == len(ROWS) + 1
-    assert r"networks that score the masks 90.0\% on untouched images (t=0); chance 25.0\%. Gain: the area" in lines[-2]
+    assert r"scoring networks: 90.0\% correct on untouched images (t=0); chance 25.0\%. Gain: the area" in lines[-2]
     assert r"\texttt{roarbench diagnose -{}-suite made-up}" in lines[-2]
 
 
@@ -275,7 +273,7 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     assert max(map(len, narrow.splitlines())) <= 100
     shown = [t for t in levels if f" at {t:g} " in narrow.splitlines()[3]]
     assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # where the most is gone
-    left = "".join(narrow.split()).partition("Notshown:")[2].partition("(")[0]
+    left = "".join(narrow.split()).partition("Columnsnotshown:")[2].partition("(")[0]
     assert left == ",".join(f"accuracyat{t:g}" for t in levels[: -len(shown)])
     assert text(table, width=400).count("98.8") == len(levels)
 
@@ -285,26 +283,27 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
         return write_remarks(replace(with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
-    assert "At the floor, no better than their masks alone: var-grad (t = 0.9)" in write_remarks(TABLE)
+    floor = "At the floor, accuracy not significantly above that of masks alone: var-grad (t = 0.9)"
+    assert floor in write_remarks(TABLE)
     assert "no intervals, no verdicts" in said(covers=IntervalScope.NOTHING)
     assert said(covers=IntervalScope.NOTHING, images=0) == "Nothing has been run yet."
     assert "intervals over images (2000" in said(covers=IntervalScope.IMAGES, detectable=None)
     three = said(covers=IntervalScope.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
     assert TABLE.caption == (
-        "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
-        "unit scalar; fill mean; networks that score the masks 90.0% on untouched images (t=0); chance 25.0%"
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds of 3; 2000 test images; "
+        "unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); chance 25.0%"
     )
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in (
-        (one, "complete at 1 seed of 3"),
-        ((*one, *ROWS), "1 or 2 seeds, complete at 1 of 3"),
+        (one, "1 seed of 3"),
+        ((*one, *ROWS), "1 or 2 seeds, some rows only 1 of 3"),
         ((*whole, replace(ROWS[0], estimator=TWINS[0], seeds=1)), "1 or 3 seeds"),  # asked for once
         ((*whole, replace(ROWS[0], seeds=0)), "3 seeds"),  # of rows that are here
         ((), "no seeds"),
     ):
         assert f"; {said}; " in with_board(rows=rows).caption
-    assert "; the reference as it is; " in with_board(protocol=SHOWN["morf"]).caption
+    assert "; the reference, not retrained; " in with_board(protocol=SHOWN["morf"]).caption
 
 
 def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on_rows_not_above_it():
@@ -312,9 +311,9 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
     table = with_board(protocol=SHOWN["matched"], rows=rows)
     assert write_remarks(table).startswith(
-        "Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0]."
+        "This table is doubtful, because gains that should be 0 differ significantly: random-blurred +3.0 [+1.0, +5.0]."
     )
-    assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("Doubt on this table: ")
+    assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("This table is doubtful, because ")
     assert table.better_than(rows[1]) == (), "no better than a map that knows nothing"
     calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
     assert "Doubt on" not in write_remarks(calm) and calm.better_than(rows[1]) == ("controls",)
@@ -331,9 +330,9 @@ def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
     gain, sure, more = summarize_notes(with_board(covers=IntervalScope.REFERENCES))
     assert gain == "Gain: the area between Random's accuracy curve and the row's."
     assert sure == "95% intervals over images, references and seeds; ≈: not significant."
-    assert more == "(!), 1 warning and more: table --notes; how to read it: docs/how-it-works.md"
+    assert more == "(!), 1 warning and more are explained by table --notes and docs/how-it-works.md."
     bare = replace(TABLE, flags={}, floors={})
-    assert summarize_notes(bare)[-1] == "More: table --notes; how to read it: docs/how-it-works.md"
+    assert summarize_notes(bare)[-1] == "More is explained by table --notes and docs/how-it-works.md."
 
 
 def test_a_row_that_somebody_added_says_so_and_a_submission_has_the_name_of_its_author():
