@@ -13,6 +13,7 @@ from roarbench.errors import UnknownName
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
 from roarbench.plan.protocols import SHOWN
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.store.published_folder import fetch_files, read_index
 from roarbench.store.transfer import import_results
@@ -48,9 +49,9 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         if called not in published:
             raise UnknownName("published suite", called, published)
         own = [folder / file.path for file in entries if file.suite == called]
-        return SuiteResult.read(find_suite(called), ResultsQuery(_cache_results(own)))
+        return _read_result(find_suite(called), own)
     with fetch_files(str(source or "")) as files:
-        return SuiteResult.read(plan, ResultsQuery(_cache_results(files)))
+        return _read_result(plan, files)
 
 
 def load_all_results() -> "pandas.DataFrame":
@@ -73,6 +74,14 @@ def load_all_results() -> "pandas.DataFrame":
                 frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
     whole = pandas.concat(frames, ignore_index=True)
     return whole[[*about, "question", "estimator", *_GAIN]]
+
+
+def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
+    """Return a suite's rows in these files; if all of them have the same images, on these images, whatever they are."""
+    store = _cache_results(files)
+    with open_results(store, "") as results:
+        images = {data for data, limit, _ in results.versions(plan.dataset, plan.model) if limit is None}
+    return SuiteResult.read(plan, ResultsQuery(store, data=images.pop() if len(images) == 1 else ""))
 
 
 def _cache_results(files: list[Path]) -> Path:

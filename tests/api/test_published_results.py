@@ -42,16 +42,22 @@ def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
 def test_the_newest_version_that_was_published_is_shown(monkeypatch):
     read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 6)]
     monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: published)
-    monkeypatch.setattr("roarbench.api.published_results._cache_results", lambda files: files)
-    monkeypatch.setattr(
-        "roarbench.api.published_results.SuiteResult.read", lambda plan, asked: read.append(plan.version)
-    )
+    monkeypatch.setattr("roarbench.api.published_results._read_result", lambda plan, files: read.append(plan.version))
     with older_suites():
         roarbench.load_published_results("quick")  # the next version has no published rows
         roarbench.load_published_results("quick@2")
     assert read == [6, 2]
     with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10@.*known: quick@2"):
         roarbench.load_published_results("cifar10")
+
+
+@pytest.mark.slow
+def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_them():
+    """The published CIFAR-10 is a copy with JPEG files, whose fingerprint no suite names."""
+    found = roarbench.load_published_results("benchmark-cifar10")
+    assert found.stored.data.startswith("b91c5f97")
+    frame = found.to_dataframe("own-network").set_index("estimator")
+    assert frame.loc["input-x-grad", "gain"] > 0 == frame.loc["random", "gain"]
 
 
 @pytest.mark.slow
