@@ -39,15 +39,18 @@ class Variant(NamedTuple):
     erasing: bool = False
     images: int = 200  # test images, of which those count that all networks put into one class
     lacks: tuple[str, ...] = ()  # estimators that do not apply: they need ReLUs, or a convolution's output
+    first_seed: int = 3000
 
 
 VARIANTS = {  # the last two with few epochs, to save processor time
     "other networks": Variant(),
+    "other networks 2": Variant(first_seed=3006),
+    "other networks 3": Variant(first_seed=3012),
     "random erasing": Variant(erasing=True),
     "small ViT": Variant(
         "vit-quick", "modern@1(epochs=4,warmup=1,precision=float32)", lacks=("gb", "gb-sq", "gradcam")
     ),
-    "ResNet-18": Variant("resnet18", "quick@2(epochs=2,warmup=0.5,sides=0.5+1)", images=100),
+    "ResNet-18": Variant("resnet18", "quick@2(epochs=5)", images=150),
 }
 
 
@@ -93,7 +96,7 @@ class Lab:
 
     def others(self, variant: str = "other networks", count: int = 3) -> list[nn.Module]:
         """Return networks of a variant with other seeds, trained where they are missing."""
-        return [self._other(variant, 3000 + 2 * number) for number in range(count)]
+        return [self._other(variant, VARIANTS[variant].first_seed + 2 * number) for number in range(count)]
 
     def _other(self, variant: str, seed: int) -> nn.Module:
         model_name, recipe, erasing, *_ = VARIANTS[variant]

@@ -8,6 +8,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,11 @@ FOLDER = Path(__file__).parent
 CHOSEN = [2, 6]  # .05 and .5 among the seven levels of levels.toml
 CONFIDENCE = 0.95
 PUBLISHED = (("quick@7", ROAR), ("quick@6", ROAR), ("quick@6", MATCHED), ("quick-matched@3", MATCHED))
-ELSEWHERE = {"Fashion-MNIST": "fashion-mnist"}  # data sets whose rows the benchmark has published
-NOT_RUN = ("CIFAR-10",)
+ELSEWHERE = {
+    "Fashion-MNIST": "fashion-mnist",
+    "CIFAR-10": "cifar10",
+}  # data sets whose rows the benchmark has published
+AGAIN = ("other networks", "other networks 2", "other networks 3")  # with those of "standard" four runs
 FEWER_IS_BETTER = ("pixel-flipping",)
 QUANTUS = {
     "pixel-flipping": "pixel flipping",
@@ -145,9 +149,11 @@ def orders() -> str:
         setting, row = name.split(":", 1)
         settings.setdefault(setting, {})[row] = kept
     standard = gains_of(settings.pop("standard")) if settings else {}
-    for setting, found in settings.items():
-        rows.append(_agree(setting, standard, gains_of(found, Order.LERF if setting == "lerf" else Order.MORF)))
-    rows += [[name, "", "not run", "", ""] for name in (*VARIANTS, *NOT_RUN) if name not in settings]
+    gains = {name: gains_of(found, Order.LERF if name == "lerf" else Order.MORF) for name, found in settings.items()}
+    rows += [_agree(name, standard, found) for name, found in gains.items()]
+    rows += [_agree(f"{one} beside {other}", gains[one], gains[other])
+        for one, other in combinations([name for name in gains if name in AGAIN], 2)]  # fmt: skip
+    rows += [[name, "", "not run", "", ""] for name in VARIANTS if name not in settings]
     here = _published_gains("imagenette64")
     rows += [_agree(f"{shown} beside Imagenette, rows of the benchmark", here, _published_gains(name))
         for shown, name in ELSEWHERE.items()]  # fmt: skip
@@ -181,7 +187,7 @@ def settings() -> str:
         order = Order.LERF if setting == "lerf" else Order.MORF
         found.setdefault(row, {})[setting] = gain(kept, order, 10).value
     rows = (
-        [f"`{row}`", *(f"{each[name]:+.1f}" if name in each else "not run" for name in names)]
+        [f"`{row}`", *(f"{each[name]:+.1f}" if name in each else "does not apply" for name in names)]
         for row, each in found.items()
     )
     return format_markdown_table(("row", *names), rows)
