@@ -51,14 +51,14 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 class Measure(NamedTuple):
-    """The numbers on which claims are tested, with draws, by row and level; a row's gain is stored at level 0."""
+    """The numbers on which claims are tested, with draws by row and level; a row's gain is stored at level 0."""
 
     tables: Tables
     draws: Callable[[str, float], Sample | None]
 
 
 def collect_roar_accuracies(evidence: Evidence) -> Measure:
-    """Return accuracies under ROAR, and without retraining."""
+    """Return a suite's accuracies under ROAR and without retraining."""
     roar = evidence.roar
 
     def drawn(name: str, t: float) -> Sample | None:
@@ -75,7 +75,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
 
 
 def collect_negated_gains(evidence: Evidence) -> Measure:
-    """Return negated own-network gains of complete rows, as lower accuracies are better; none at chance."""
+    """Return negated own-network gains of complete rows, because claims take lower as better; none at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
     gains = {
@@ -92,9 +92,9 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
 
 
 def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, with a suite's results, on ours.
+    """Return every claim with its verdict on the paper's numbers and, if given, on a suite's results.
 
-    `ours` are results of ROAR; `own_network` is given if the suite has own-network gain.
+    The verdict on the suite's ROAR results is under `ours`; `own_network` is added if the suite has own-network gain.
     """
     published = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
@@ -120,7 +120,7 @@ def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> di
 
 
 def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
-    """Return the suite, images and explained network of our numbers."""
+    """Return the suite, images and explained network of the results on which claims were tested."""
     suite_results = evidence.suite_results
     return {
         "suite": suite_results.suite.name,
@@ -134,7 +134,7 @@ def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
 
 
 def make_results_title(evidence: Evidence) -> str:
-    """Return the title of our numbers, with their main limits: one network for all, or networks at chance."""
+    """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
     suite_results = evidence.suite_results
     title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
     return ". ".join(filter(None, (title, suite_results.at_chance)))
@@ -152,7 +152,7 @@ def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) ->
 
 
 def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
-    """Return the significantly different pairs, adjusted over all claims; none without intervals."""
+    """Return the pairs that differ significantly, adjusted for the pairs of all claims; none without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
     return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
@@ -177,7 +177,7 @@ def list_paper_gains() -> list[dict[str, Any]]:
 
 
 def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
-    """Return the claims of `list_claims` for a terminal, each with a line for every table."""
+    """Format the claims of `list_claims` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {ours}"] if ours else []
     said = {"published": "published", "ours": "ours", "own_network": "own-network"}
     width = max((len(words) for name, words in said.items() if any(name in row for row in records)), default=0)
@@ -191,10 +191,11 @@ def _words(record: dict[str, Any]) -> str:
     finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-    words = f"{finding}; against it: {against}" if shown else str(finding)
+    words = f"{finding}; exceptions: {against}" if shown else str(finding)
     if not (settled := record.get("significant")):
         return words
-    return f"{words}; significantly (adjusted for all cells): {settled['agree']} for it, {settled['differ']} against"
+    agree, differ = settled["agree"], settled["differ"]
+    return f"{words}; significant cells (adjusted for all cells): {agree} agree with the claim, {differ} contradict it"
 
 
 def format_paper_gains(records: list[dict[str, Any]]) -> str:

@@ -39,14 +39,14 @@ _SHORT = {  # short answers to "does the map explain its network?"
 
 @dataclass(frozen=True)
 class TwoQuestions:
-    """ROAR and own-network gain of one suite, side by side."""
+    """The tables of ROAR and of own-network gain of one suite, side by side."""
 
     roar: SuiteTable
     own: SuiteTable
 
     @property
     def title(self) -> str:
-        """Return name and version of the suite, and deviations that a reader must see."""
+        """Return name and version of the suite, and how its results deviate from it."""
         return self.roar.suite_results.title
 
     @property
@@ -64,7 +64,7 @@ class TwoQuestions:
 
     @property
     def called(self) -> dict[str, str]:
-        """Return the names of the suite's rows by id, shown or not."""
+        """Return the display names of the suite's rows by id, including rows that are not shown."""
         return self.own.called | self.roar.called
 
     @property
@@ -80,13 +80,13 @@ class TwoQuestions:
         return roar, own
 
     def signs(self, name: str) -> tuple[str, ...]:
-        """Return the signs beside a row's name in either table."""
+        """Return the signs after a row's name in either table."""
         found = (sign for table in (self.roar, self.own) for sign in table.sign(name).split())
         return tuple(dict.fromkeys(found))
 
     @property
     def pictures(self) -> dict[str, dict[str, Estimate | None]]:
-        """Return the gains by question and row; None where not run."""
+        """Return the gains by axis label and row; None for a row that was not run."""
         panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
         return {
             label: {self.called[name]: rows[name].gain if name in rows else None for name in self.names}
@@ -95,22 +95,22 @@ class TwoQuestions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return three lines, the definition of each gain and the intervals' scope, with faults between them."""
+        """Return the definition of each gain, then faults, then the intervals' scope, one line each."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
-        return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: --notes.")
+        return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: see --notes.")
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Return all notes of both tables."""
         remarked = (f"{table.caption}. {write_remarks(table)}" for table in (self.roar, self.own))
-        return (*self._gains, "Rows by own-network gain, which all have; then the controls by ROAR gain.", *remarked)
+        return (*self._gains, "Rows: estimators by own-network gain, then controls by ROAR gain.", *remarked)
 
     @property
     def _gains(self) -> tuple[str, str]:
         retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
         return (
-            f"ROAR gain: accuracy lost beyond Random's after retraining, t = {retrained}.",
-            f"Own-network gain: predictions lost under own maps beyond others', t = {scored}.",
+            f"ROAR gain: accuracy lost after retraining, minus Random's loss, t = {retrained}.",
+            f"Own-network gain: predictions changed by own map minus by others, t = {scored}.",
         )
 
     @property
@@ -158,13 +158,13 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
     tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
         raise CallerError(
-            f"suite '{results.suite.name}' has no roar or own-network of {', '.join(named)}; leave it out"
+            f"suite '{results.suite.name}' has no roar or own-network of {', '.join(named)}; leave these rows out"
         )
     return TwoQuestions(*tables)
 
 
 def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    """Build one of the tables, which may lack all of these rows."""
+    """Build one of the two tables; it may have none of these rows."""
     table = make_table(Evidence(results, find_default_unit(results.suite, protocol), Bootstrap()), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
@@ -178,7 +178,7 @@ def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None)
 
 
 def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
-    """Format the table as `json`, `csv`, `markdown` or `latex`; the last two with three lines of notes or all."""
+    """Format the table as `json`, `csv`, `markdown` or `latex`; the last two end with the short notes or all notes."""
     if style == "json":
         return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
@@ -191,7 +191,7 @@ def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
 
 
 def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
-    """Return both tables by the names of their groups and columns."""
+    """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
     return {"roar": table.roar, "own_network": table.own}
 
 
@@ -203,7 +203,7 @@ def list_shared_values_by_table(table: TwoQuestions) -> dict[str, Any]:
 
 
 def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
-    """Return the rows as nested values, each table in its group; None where not run."""
+    """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
     found = {
         part: {row.estimator: make_plain_row(each, row) for row in each.rows} for part, each in _parts(table).items()
     }
@@ -228,7 +228,7 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 
 def format_text(table: TwoQuestions, width: int, notes: bool = False) -> Group:
-    """Format the table for a terminal of this many columns, with three lines of notes or all; no number is cut."""
+    """Format the table for a terminal of this width, in characters, with the short notes or all; no number is cut."""
     numbers = ["gain" in heading for heading in HEADINGS]
     texts = [i for i, number in enumerate(numbers) if i and not number]
     wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
@@ -250,6 +250,6 @@ def format_html(table: TwoQuestions) -> str:
 
 
 def format_markdown_rows(table: TwoQuestions) -> str:
-    """Format the rows as a Markdown table, names as code and without signs."""
+    """Format the rows as a Markdown table; names are set as code, without signs."""
     lines = zip(table.names, table.rows, strict=True)
     return format_markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])

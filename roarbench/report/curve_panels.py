@@ -1,6 +1,6 @@
 """The paper's figure: accuracy against level, one panel per base estimator, controls in every panel.
 
-It takes plain numbers, so any table of curves can be drawn (Hooker et al. 2019, figures 4 and 5).
+The module takes plain numbers, so curves from any source can be drawn (Hooker et al. 2019, figures 4 and 5).
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ from roarbench.plan.protocols import ACCURACY
 FONT_POINTS = 8.5
 LABEL_INCHES = 1.35 * FONT_POINTS / 72  # distance between the middles of two labels: a line of text with spacing
 INK = "#222222"
-# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; black is reserved for
-# controls
+# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; only controls are black
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
-FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")  # estimator ids without base: each form has its own line style
-# by file ending: metadata to leave out, because they would differ between equal pictures
+# estimator ids without their base; each of these forms has its own colour and marker
+FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")
+# by file ending: metadata to leave out, because equal pictures would have different values
 FORMATS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -64,7 +64,7 @@ class Curve:
 
 
 class Style(NamedTuple):
-    """Style of a curve; markers and lines differ, too, for printing in grey."""
+    """Style of a curve. Not only colours but also markers differ, so that curves can be told apart in grey."""
 
     color: str  # a colour of matplotlib
     marker: str
@@ -72,7 +72,7 @@ class Style(NamedTuple):
 
 
 def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
-    """Choose one style per estimator; the same form of another base looks the same in its own panel."""
+    """Choose one style per estimator; a form such as VarGrad has the same style in the panels of all bases."""
     styles = {
         "random": Style("#000000", "x", "-."),
         "sobel": Style("#777777", "+", "-."),
@@ -113,7 +113,7 @@ def draw_published_curve(axes: Axes, curve: Curve, style: Style) -> None:
 
 
 def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
-    """Write each name once at the right of the panel, near its curve's end, with a line to it; set limits before."""
+    """Write each name once at the right of the panel, linked to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
     ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
@@ -142,10 +142,10 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
 
 
 def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return positions nearest to the wanted ones, in the same order, at least `gap` apart, in [low, high].
+    """Return positions in [low, high] at least `gap` apart, in the order of the wanted ones and nearest to them.
 
-    Least squares: after subtracting i * gap from the i-th position, the constraint is isotonic regression, clipped to
-    the bounds. Ties keep their order; positions that do not fit exceed high.
+    The sum of squared distances is smallest: after i * gap is subtracted from the i-th position, the problem is an
+    isotonic regression, which is clipped to the bounds. Ties keep their order; positions that do not fit exceed `high`.
     """
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
@@ -156,7 +156,7 @@ def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) 
 
 
 class Axis(StrEnum):
-    """Label of the horizontal axis; points are at t in either case."""
+    """Label of the horizontal axis; with either label, points are drawn at t."""
 
     REMOVED = "removed, t"
     KEPT = "kept = 1 - t"
@@ -167,7 +167,7 @@ class Chart:
     """Content of a figure."""
 
     title: str
-    caption: str  # levels, seeds, images, unit, fill value, meaning of the bands
+    caption: str  # description of levels, seeds, images, unit, fill value and bands
     axis: Axis  # horizontal axis
     curves: tuple[Curve, ...]
     # published curves: dashed, with open markers; labels only for names without a measured curve
@@ -309,7 +309,7 @@ def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _notes(chart: Chart, width: float) -> list[str]:
-    """Return the caption and what the picture leaves out, in lines of at most `width` inches."""
+    """Return the caption and the names of curves without points, in lines of at most `width` inches."""
     missing = [curve.estimator for curve in chart.curves if not curve.end]
     notes = [chart.caption]
     if chart.published:
@@ -320,7 +320,7 @@ def _notes(chart: Chart, width: float) -> list[str]:
 
 
 def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
-    """Wrap at spaces; words are measured singly, because measuring whole lines is slow."""
+    """Wrap text at spaces; each word is measured alone, because measuring whole lines is slow."""
     lines: list[str] = []
     filled = width
     for word in text.split():

@@ -15,10 +15,10 @@ _LONGEST = 300  # maximum characters of a line from outside
 
 @dataclass(frozen=True)
 class Profile:
-    """Facts about an estimator, as plain text; empty where unknown.
+    """Facts about an estimator, as plain text; a fact that is unknown is empty.
 
-    Settings have a line each; papers are those of its base and form; claim and code are a submission's, with spaces for
-    characters that could move or hide letters.
+    Each setting is one line. The papers are those of the estimator's base and form. Only submissions have `claim` and
+    `code`; in both, control characters are replaced by spaces.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Profile:
 
 
 def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
-    """Collect the facts about an estimator; a submission of this id is looked up in the suites."""
+    """Collect the facts about an estimator; a submission with this id is looked up in the suites."""
     row = find_estimator_or_placeholder(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:

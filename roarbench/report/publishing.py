@@ -26,9 +26,9 @@ _TOLD = 10  # maximum conflicts listed one by one
 
 
 def write_comment(folder: Path, before: Path | None = None) -> str:
-    """Write the comment on a pull request to a folder of results, in Markdown: its new files and their boards.
+    """Write a Markdown comment on a pull request that changes a folder of results: its new files and their tables.
 
-    All of the folder is checked; `before` is the folder without the change.
+    The whole folder is checked; `before` is the folder without the change.
 
     Raises:
         StoreError: A check fails, or published rows are gone or changed.
@@ -41,7 +41,10 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
     lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
     parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
     for suite in dict.fromkeys(file.suite for file in new):
-        parts += [f"### {suite} with them", _board(folder, suite, [file for file in found if file.suite == suite])]
+        parts += [
+            f"### {suite} with the new results",
+            _board(folder, suite, [file for file in found if file.suite == suite]),
+        ]
     return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
 
 
@@ -62,7 +65,7 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
 
 
 class Prepared(NamedTuple):
-    """A prepared pull request to a folder of results."""
+    """A prepared pull request that adds a file to a folder of results."""
 
     path: str  # path of the new file within the folder
     keys: frozenset[str]  # keys of the published runs
@@ -71,11 +74,11 @@ class Prepared(NamedTuple):
 
 
 def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
-    """Prepare the publication of a suite's row: all of its runs, with twins, that the folder lacks.
+    """Prepare the publication of a suite's row: all runs of the row and its twins that the folder lacks.
 
     Raises:
-        CallerError: The store has none of its runs, the folder has all of them, or some were computed elsewhere or
-            without the sandbox. Imported rankings are allowed and mentioned.
+        CallerError: The store has no runs of the row, the folder has all of them, or some were computed elsewhere or
+            without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
     found = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
@@ -84,7 +87,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
         made = f"there are: {there}; `roarbench run` makes more"
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
-    # a suite's files hold all of its runs, including runs shared with other suites
+    # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = check_folder(folder).items()
     published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
@@ -93,9 +96,9 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     told = read_origins(store.database, keys)
     shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
     if any(told[key] != Origin.VERIFIED for key in keys - shipped):
-        raise CallerError(f"{row} is not from this store alone: {found.doubts[row]}; publish what was run here")
+        raise CallerError(f"{row} has runs that are not verified: {found.doubts[row]}; publish what was run here")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
-    source = " Trained on rankings that were imported." if shipped else ""
+    source = " Networks were trained on imported rankings." if shipped else ""
     text = f"Results: {row} in {found.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
     return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
@@ -111,14 +114,14 @@ def write_published_file(store: ResultsStore, folder: Path, prepared: Prepared, 
 
 
 def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
-    """Return the outcome of an import: counts, runs with other results, and rows without a rank."""
+    """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD
     return [
         f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
-        f"{len(conflicts)} are stored already with other answers and were not taken",
-        *(f"other answers: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
-        *([f"other answers: {more} more"] if more > 0 else []),
+        f"{len(conflicts)} are stored already with other predictions and were not imported",
+        *(f"other predictions: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
+        *([f"other predictions: {more} more runs"] if more > 0 else []),
         *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
     ]
 

@@ -32,7 +32,7 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
     """Return every run of a suite with key, cell and state."""
     if not suite_results.data:
         raise CallerError(
-            f"keys depend on the images, and this store knows none of {suite_results.title}",
+            f"keys depend on the images, and this store has no images of {suite_results.title}",
             Hint("; `{}` decodes them", "run"),
         )
     states = find_run_states(suite_results, store)
@@ -53,7 +53,7 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
 
 
 def format_runs(records: Iterable[dict[str, Any]]) -> str:
-    """Return the runs of `list_run_records` for a terminal, one line each."""
+    """Format the runs of `list_run_records` for a terminal, one line each."""
     return "\n".join(
         f"{row['key'][:SHORT]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} {row['unit']} "
         f"seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
@@ -62,7 +62,7 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
 
 
 class Named(NamedTuple):
-    """Runs that a user named: keys, a description, and whether they are built-in or of untouched images."""
+    """Runs that a user named: their keys, a description, and whether they are not those of a submission."""
 
     keys: list[str]
     words: str
@@ -70,12 +70,12 @@ class Named(NamedTuple):
 
 
 def find_runs(store: ResultsStore, name: str) -> Named:
-    """Find the run of a key, or all runs of an estimator; a submission may be abbreviated."""
+    """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _whole_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
-            raise CallerError(f"nothing of {name} is in this store", Hint("; `{}` says what is", "status"))
+            raise CallerError(f"this store has no results of {name}", Hint("; `{}` lists its results", "status"))
         return Named(keys, name, built_in)
     run = find_run(store, key := find_key(store, name))
     estimator = run.cell.estimator_record
@@ -94,7 +94,7 @@ def _whole_id(store: ResultsStore, name: str) -> str:
 
 
 def find_run(store: ResultsStore, key: str) -> Run:
-    """Return the run of a key."""
+    """Return the run with a key, whether it is done, failed or archived."""
     if found := store.results([key]).get(key):
         return found.run
     failed = store.failures.history([key]).get(key)
@@ -102,7 +102,7 @@ def find_run(store: ResultsStore, key: str) -> Run:
 
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """Return everything that a store knows about a run."""
+    """Return everything that is stored about a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = read_archived_rows(store.database, [key])
     run = find_run(store, key)
@@ -126,7 +126,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
 
 
 def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
-    """Return the state of a run without a result; a failed run that is queued again is missing."""
+    """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
     if key in {lease.key for lease in store.running()}:
         return "running"
     if store.failures.stopped([key]):
@@ -141,7 +141,7 @@ def _has(suite: SuiteSpec, run: Run) -> bool:
     asked = suite if name == CLEAN else add_estimators(suite, [name])
     asked = set_explained_weights(asked, run.given) if run.given else asked
     points = [point for point in expand_points(asked) if point.cell == run.cell]
-    if run.given:  # a seed may be the only one with this given network
+    if run.given:  # this given network may have been run with this seed only
         points = [replace(point, seed=run.seed) for point in points]
     return any(build_run(asked, point, run.data, run.limit) == run for point in points)
 
@@ -164,7 +164,7 @@ def _provenance(result: RunResult) -> dict[str, Any]:
 
 
 def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
-    """Return the rankings used in a run, the weights that they explain, and their folders in this store."""
+    """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,

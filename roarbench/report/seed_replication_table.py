@@ -1,4 +1,4 @@
-"""Compare the tables of a suite and of its replication, formatted for a terminal and as JSON. Imports no torch."""
+"""Compare the tables of a suite and of its replication, for a terminal and as JSON. Imports no torch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval
 
 _LEGEND = (
-    "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
+    "(!): outside the 95% prediction interval of the first table; →: the second table has another verdict.",
     "Both results have the same test images, network architecture and recipe.",
 )
 _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
@@ -31,16 +31,18 @@ Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no 
 
 
 def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:
-    """Compare two results of a suite by each question that a finished run of a part of it shows.
+    """Compare two results of a suite under each protocol whose table `run` shows for this part of the suite.
 
-    All rows are judged, and those of the part are compared, each question by its first unit. CallerError where nothing
-    can be compared.
+    All rows are judged, and the rows of the part are compared. Each protocol uses its first unit. Raises CallerError if
+    nothing can be compared.
     """
     if first.data != again.data:
-        raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")
+        raise CallerError(f"the stores hold {first.title} on different images; a replication needs the same images")
     found = {protocol: _compare_by(protocol, first, again, part) for protocol in find_leading_protocols(part)}
     if not any(found.values()):
-        raise CallerError(f"no row of {first.title} has a gain in both", Hint("; `{}` makes them", "replicate"))
+        raise CallerError(
+            f"no row of {first.title} has a gain in both", Hint("; `{}` runs what is missing", "replicate")
+        )
     return found
 
 
@@ -62,7 +64,7 @@ def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, pa
 
 
 def make_replication_record(found: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
-    """Return the comparison as plain values, of several questions by their names; missing is null."""
+    """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
     parts = {protocol.name.replace("-", "_"): one and _question_record(one) for protocol, one in found.items()}
     (one, *others) = parts.values()
     return {"suite": first.title, "replication": again.title, **(parts if others else one or {})}
@@ -89,7 +91,7 @@ def _row_record(row: ReplicatedRow) -> dict[str, Any]:
 
 
 def format_replication(found: Replications, first: SuiteResults, again: SuiteResults) -> Group:
-    """Return the comparison for a terminal: for each question a row for each estimator, and what they add up to."""
+    """Format the comparison for a terminal: for each protocol one row per estimator, and the totals."""
     tables: list[RenderableType] = []
     for protocol, one in found.items():
         if one:
@@ -126,7 +128,7 @@ def _beats(row: ReplicatedRow) -> str:
 
 
 def _against_random(row: ReplicatedRow, own: bool) -> str:
-    """Return the verdicts of the comparison with Random, whose own-network gain is 0 by construction."""
+    """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
     said = next((said for said in row.verdicts if said.control == "random"), None)
     words = (said.one, said.other) if said else ()
     shown = (str(OwnNetworkTest.of(one, None).verdict) if own else one.replace(Verdict.SAME, SAME) for one in words)
@@ -140,6 +142,6 @@ def _sums(found: Replication) -> list[str]:
     lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
     if found.inside_share is not None:
         inside = f"{found.inside} of {found.gains} ({found.inside_share:.0%})"
-        lines += [f"Gains inside the other's 95% prediction interval: {inside}."]
+        lines += [f"Gains inside the 95% prediction interval of the other table: {inside}."]
     lines += [] if found.tau is None else [f"Kendall's tau of the gains: {found.tau:.2f}."]
     return lines

@@ -21,7 +21,7 @@ from roarbench.text import format_count
 
 
 def list_suite_records() -> list[dict[str, Any]]:
-    """Return every suite with its content and cost, counted."""
+    """Return every suite with its content and counted cost."""
     return [_suite_record(suite) for suite in SUITES.values()]
 
 
@@ -51,7 +51,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
-    """Format the suites for a terminal of this many columns, about three lines each."""
+    """Format the suites for a terminal of this width, in characters, about three lines each."""
     lines = []
     for row in records:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
@@ -89,7 +89,7 @@ def format_suite(suite: SuiteSpec) -> str:
         f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
         f"  network      {suite.described_network}",
         f"  recipe       {_recipe_words(suite.recipe_record)}",
-        f"  reference    {suite.references} of them, {explained}",
+        f"  reference    {format_count(suite.references, 'network')}, {explained}",
     ]
     for block in suite.blocks:
         levels = ", ".join(f"{t:g}" for t in block.levels)
@@ -121,15 +121,15 @@ def _likeness_record(found: Likeness) -> dict[str, Any]:
 
 
 def _likeness(found: Likeness) -> str:
-    """Describe how well a fast suite's ranks agree with those of the suite that it shortens."""
+    """Describe how well a fast suite's ranks agree with those of the full suite."""
     if found.tau is None:
-        return f"agreement of its places with those of {found.of}: not measured"
+        return f"agreement of its ranks with those of {found.of}: not measured"
     tau, low, high = found.tau
-    return f"its places and those of {found.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {found.source}"
+    return f"its ranks and those of {found.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {found.source}"
 
 
 def list_estimator_records() -> list[dict[str, Any]]:
-    """Return every estimator of the table."""
+    """Return every built-in estimator."""
     return [
         {
             "estimator": e.id,
@@ -144,7 +144,7 @@ def list_estimator_records() -> list[dict[str, Any]]:
 
 
 def make_estimator_table() -> Table:
-    """Format the estimators for a terminal."""
+    """Format the built-in estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."

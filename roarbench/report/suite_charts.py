@@ -23,10 +23,9 @@ _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
-    """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis shows the fraction
-    kept.
+    """Return the chart of accuracy, or of gain, against t; for LeRF protocols such as KAR, against the fraction kept.
 
-    `published` adds the curves of a data set of Hooker et al. 2019 for the rows shown.
+    `published` names a data set of Hooker et al. 2019, whose published curves are added for the rows shown.
 
     Raises:
         UnknownName: Hooker et al. did not use that data set.
@@ -54,7 +53,7 @@ def _bands(board: Board) -> str:
 
 
 def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
-    """Return accuracies minus those of masks alone; none for a single level, which is no curve."""
+    """Return the curves of accuracies minus those of masks alone; none for a single level."""
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
@@ -63,9 +62,8 @@ def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
     if board.protocol not in (ROAR, KAR):
-        axis = f"{board.protocol.name}, {board.protocol.curve_axis}"
-        seen = f"this plot is of {axis}"
-        raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
+        seen = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
+        raise CallerError(f"{seen}, but the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
     curves = read_published_curves(dataset, board.protocol.order)
     points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
@@ -79,10 +77,10 @@ def _curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
-    """Draw a panel per label, with one bar per name from top to bottom.
+    """Draw one panel per label, with one bar per name from top to bottom.
 
-    Bars are blue above 0, orange below, and grey where the interval includes 0. None means not run, an estimate without
-    a value means missing.
+    Bars are blue above 0, orange below 0, and grey if the interval includes 0. None means that a row was not run, an
+    estimate without a value that its result is missing.
 
     Raises:
         CallerError: All values are missing.

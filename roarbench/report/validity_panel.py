@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 
 def format_text(panel: Panel, width: int) -> Group:
-    """Format the panel for a terminal of this many columns, without cropping."""
+    """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
     tables = [_table(part, width) for section in shown for part in _parts(section, width)]
     lines = (
@@ -70,7 +70,7 @@ def format_markdown(panel: Panel) -> str:
 
 
 def format_json(panel: Panel) -> str:
-    """Format the panel as JSON: accuracies are fractions, gains and areas accuracy points, missing is null."""
+    """Format the panel as JSON: accuracies are fractions, gains and areas are in points, missing values are null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(evidence)
     content = {
@@ -126,7 +126,7 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
 
 
 def list_sections(panel: Panel) -> list[Section]:
-    """Return the panel's sections that the suite has; without ROAR those with any number."""
+    """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
     parts = {
         "Marks": _marks(panel),
         "Removal masks": _maps(panel),
@@ -135,7 +135,7 @@ def list_sections(panel: Panel) -> list[Section]:
     }
     called = choose_row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
-    if panel.evidence.protocol != ROAR:  # without ROAR a missing cell is not a missing run
+    if panel.evidence.protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in parts.items()
@@ -150,7 +150,7 @@ def _marks(panel: Panel) -> Columns:
 
 
 def _mark(mark: Mark) -> str:
-    """Format a share in percent with interval and grade, where known."""
+    """Format a mark's share in percent, with its interval and grade if they are known."""
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
@@ -178,7 +178,7 @@ def _twins(panel: Panel) -> Columns:
 
 
 def _areas(panel: Panel) -> Columns:
-    """Return gains, by unit and fill where there are several, and the areas between both orders."""
+    """Return gains (for each unit and fill if there are several), and areas between the LeRF and MoRF curves."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
     for parts in (evidence.units, evidence.fills):
@@ -189,7 +189,7 @@ def _areas(panel: Panel) -> Columns:
 
 
 def _accuracy(alone: Estimate, lead: Estimate) -> str:
-    """Format an accuracy in percent, with its difference from Random's where known."""
+    """Format an accuracy in percent, with its difference from Random's accuracy if known."""
     if alone.value is None:
         return MISSING
     if lead.value is None:
@@ -211,29 +211,31 @@ def write_legend(panel: Panel) -> list[str]:
     lines += filter(None, [results.reference_words])
     if any(find_row_marks(evidence, name) for name in panel.names):
         lines += [
-            "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
-            f"chance at t = {evidence.mask_level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
-            f"{STRONG:.0%} strong, each wrong at most 2.5% of the time"
+            "marks: share of the row's gain that a weaker ranking also reaches; masks alone: share of the accuracy "
+            f"above chance that masks alone reach at t = {evidence.mask_level:g}. Grade: some if the interval's lower "
+            f"end is above {SOME:.0%}, strong above {STRONG:.0%}; each grade is wrong with at most 2.5% probability"
         ]
     if evidence.masks.levels:
         lines += [
-            f"mask-only: percent (minus Random's), chance {format_percent(1 / results.classes)}; smoothness: Random 1"
+            f"mask-only: accuracy in percent (minus Random's), chance {format_percent(1 / results.classes)}; "
+            "smoothness: Random has 1"
         ]
     if results.ties:
-        lines += ["ties: percent of a map's features that have its commonest value, so that chance orders them"]
+        lines += ["ties: percent of a map's features that share its commonest value; their order is random"]
     for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
         if areas.levels:
-            lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *areas.levels))}"]
+            levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
+            lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]
     if evidence.main.repeated:
         draws = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
         lines += [f"{bootstrap.confidence:.0%} intervals ({draws})"]
     if not results.complete:
-        lines += [f"{MISSING}: needs runs that are missing"]
+        lines += [f"{MISSING}: unknown, because runs are missing"]
     return lines
 
 
 def format_agreements(panel: Panel) -> list[str]:
-    """Describe the agreement between the main protocol's order of rows and each other order."""
+    """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.evidence.protocol.title
     return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
 
@@ -248,7 +250,7 @@ def _agreement(found: Agreement | None) -> str:
 
 
 def _smooth_random(panel: Panel) -> list[str]:
-    """Describe the gain of smoothness alone where random-blurred beats Random, and the rows above it."""
+    """Describe the gain of random-blurred if it beats Random, and list the rows with a larger gain."""
     evidence = panel.evidence
     twin = find_twins(evidence, RANDOM).get("blurred")
     if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
@@ -256,14 +258,15 @@ def _smooth_random(panel: Panel) -> list[str]:
     gains = {name: evidence.main.area(name).value for name in panel.names}
     more = [name for name, gain in gains.items() if gain is not None and gain > twin.gain.value]
     names = ", ".join(more) or "none"
-    return [
-        f"Smoothness alone (random-blurred) gains {format_interval(twin.gain)} points; rows that gain more: {names}."
-    ]
+    size = format_interval(twin.gain)
+    return [f"Smoothness alone (random-blurred) has a gain of {size} points; rows with a larger gain: {names}."]
 
 
 def list_doubts(panel: Panel) -> list[str]:
-    """Return rows without a rank, the gain of smoothness alone, rows no better than mask-only, and marks, one line
-    each.
+    """Return all warnings, one line each.
+
+    They are: rows without a rank, the gain of smoothness alone, rows not significantly above mask-only, and the
+    warnings about each row.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
     dropped = describe_unranked_rows(row for row in results.dropped if row.unit is evidence.unit)
@@ -272,7 +275,8 @@ def list_doubts(panel: Panel) -> list[str]:
     flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
     flagged = [f"{name} {flag.sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:
-        less = f"Marks by twins, masks alone and retrained orders need ROAR, which {results.suite.name} does not have."
+        less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
+        less += f"which {results.suite.name} does not have."
         return [*dropped, *flagged, less]
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
@@ -281,7 +285,7 @@ def list_doubts(panel: Panel) -> list[str]:
 
 
 def _parts(section: Section, width: int) -> list[Section]:
-    """Divide a section into several that fit a terminal, each with the estimators."""
+    """Divide a section into several that fit a terminal; each starts with the column of estimators."""
     names, *columns = section.columns.items()
     parts = [dict([names])]
     for heading, cells in columns:
@@ -294,7 +298,7 @@ def _parts(section: Section, width: int) -> list[Section]:
 
 
 def _wide(columns: Columns) -> int:
-    """Return the width of a table's line: the columns, a space after each, and one on either side and between two."""
+    """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
 
@@ -302,7 +306,7 @@ def _table(section: Section, width: int) -> Table:
     shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names, *numbers = section.columns
     shown.add_column(names, overflow="fold")
-    for heading in numbers:  # a cut number would show another value
+    for heading in numbers:  # a cropped number would show another value
         shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.lines:
         shown.add_row(*line)

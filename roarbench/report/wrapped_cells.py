@@ -1,4 +1,4 @@
-"""Break cells of a terminal's table between words, so that they continue on the next line."""
+"""Break long cells of a table on a terminal between words, so that they continue on the next line."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ def wrap_columns(
 ) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
-    Names break first, then texts from right to left, then names around their parameters and after hyphens, then
-    names within words. A table that cannot fit is wider.
+    Names are broken first, then other texts from right to left, then names around their parameters and after hyphens,
+    then names within words. A table that still does not fit stays wider than `width`.
 
     Args:
         columns: The cells of each column, its heading among them; a cell may have several lines.
         names: The index of the column of estimators' names.
         texts: The indices of other columns that may break.
-        width: Columns of the terminal.
+        width: Width of the terminal, in characters.
     """
     found = [tuple(column) for column in columns]
     steps = [(names, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(texts, reverse=True))]
@@ -36,7 +36,7 @@ def wrap_columns(
 
 
 def measure_table_width(columns: Iterable[Iterable[str]]) -> int:
-    """Return the width of a line: the columns, one space between two, and one on either side."""
+    """Return the width of a line: the columns, one space between neighbours, and one at each end."""
     widths = [_measure(column) for column in columns]
     return sum(widths) + len(widths) + 1
 

@@ -58,5 +58,5 @@ def test_suites_and_pages_claim_no_agreement_that_was_not_measured(call):
     assert FAST["imagenet"].tau is None
     for command in (("suites",), ("suites", "imagenet")):
         said = " ".join(call(*command).out.split())
-        assert "agreement of its places with those of imagenet-paper: not measured" in said, command
+        assert "agreement of its ranks with those of imagenet-paper: not measured" in said, command
     assert "no page claims that `imagenet` orders" in (HERE / "README.md").read_text()

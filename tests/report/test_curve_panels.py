@@ -47,7 +47,7 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
         assert dict(zip(curve.levels, curve.accuracy, strict=True)) == published[name]
         assert set(curve.low) == {None}
     results = held(replace(SUITE, blocks=(Block(MORF, MAIN, LEVELS, seeds=2),)))
-    with pytest.raises(CallerError, match="this plot is of morf, .*; leave --published out"):
+    with pytest.raises(CallerError, match="this plot shows .* under morf, but .*; leave --published out"):
         make_chart(table_of(results, "morf"), "imagenet")
 
     # accuracy above masks alone is a curve beside accuracy

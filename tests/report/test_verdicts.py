@@ -215,7 +215,7 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
-    less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
+    less = "which made-up does not have."
     for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
         found = compute_validity_panel(held(scored), Bootstrap(resamples=50))

@@ -165,7 +165,7 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
             connection.execute(imports.delete())
             put_remarks(connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings})
         assert prepare_published_file(store, *asked).text.endswith(
-            " runs. A. Author Trained on rankings that were imported.\n"
+            " runs. A. Author Networks were trained on imported rankings.\n"
         )
 
 
