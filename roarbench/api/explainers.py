@@ -2,7 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import to_tensor
+from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import draw_tie_order, hash_images, rank_maps
 from roarbench.devices import keep_freed_memory
 from roarbench.enums import Unit
@@ -34,6 +36,16 @@ class Explained(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
+    def by(self, networks: Sequence[nn.Module]) -> "Explained":
+        """Return the same batch, explained with one of these copies of all networks."""
+        return self._replace(model=networks[self.number])
+
+
+def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[Explained]:
+    """Return the same batch for each network to explain."""
+    ids = hash_images(images)
+    return [Explained(number, network, images, targets, rows, ids) for number, network in enumerate(networks)]
+
 
 Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
@@ -48,14 +60,28 @@ class Explainers:
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
-    def rank(self, explained: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
-        """Rank the features of the images by each estimator's map; CallerError for unusable maps."""
-        made = self._table_maps(explained)
+    def call_functions(self, explained: Explained) -> Maps:
+        """Make the maps, by name, that the calling thread must make: the caller's, and LRP's, which traces networks."""
+        traced = {name: row for name, row in self.table.items() if row.base == "lrp"}
+        made = self._maps_of(traced.values(), explained)
+        found = {name: made[row.id] for name, row in traced.items()}
+        return found | {name: call(explained) for name, call in self.others.items()}
+
+    def rank(self, explained: Explained, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
+        """Rank the features of the images by each estimator's map; CallerError for unusable maps.
+
+        Args:
+            explained: A batch, with the network or a copy.
+            called: Maps by `call_functions`; all others are made here.
+            unit: Unit of a feature.
+        """
+        table = {name: row for name, row in self.table.items() if name not in called}
+        made = self._maps_of(table.values(), explained)
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
         for name in self.names:
-            maps = made[self.table[name].id] if name in self.table else self.others[name](explained)
+            maps = called[name] if name in called else made[table[name].id]
             try:
                 _check_finite(maps, explained.rows)
                 ranked[name] = rank_maps(explained.images, maps, 0, unit, ties)
@@ -63,19 +89,35 @@ class Explainers:
                 raise CallerError(f"{name} for network {explained.number + 1}: {error}") from None
         return ranked
 
-    def try_out(self, models: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> None:
-        """Explain two of the images with every network, to find failures before minutes of work.
+    def try_out(self, batches: Sequence[Explained], threads: NetworkThreads) -> None:
+        """Explain a few images with every network, to find failures before minutes of work.
 
         Raises:
             CallerError: An estimator cannot explain one of the networks; the message names all such estimators.
         """
-        few = slice(0, 2)
-        for number, model in enumerate(models):
-            explained = Explained(number, model, images[few], targets[few], rows[few], hash_images(images[few]))
+
+        def attempt(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
             try:
-                self.rank(explained)
+                self.rank(item[0].by(networks), item[1])
             except (CallerError, RunError) as error:
-                raise self._fault(explained) or error from None
+                return error
+            return None
+
+        called = []
+        for each in batches:
+            with self._naming_faults(each):
+                called.append(self.call_functions(each))
+        for each, error in zip(batches, threads.map(attempt, zip(batches, called, strict=True)), strict=True):
+            with self._naming_faults(each):
+                if error:
+                    raise error
+
+    @contextmanager
+    def _naming_faults(self, explained: Explained) -> Iterator[None]:
+        try:
+            yield
+        except (CallerError, RunError) as error:
+            raise self._fault(explained) or error from None
 
     def _fault(self, explained: Explained) -> CallerError | None:
         """Return one error for all estimators of the table that cannot explain a network; None without failures."""
@@ -89,12 +131,9 @@ class Explainers:
         said = f"network {explained.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
         return CallerError(said) if faults else None
 
-    def _table_maps(self, explained: Explained) -> Maps:
-        rows = list({row.id: row for row in self.table.values()}.values())
-        return self._maps_of(rows, explained)
-
-    def _maps_of(self, rows: Sequence[Estimator], explained: Explained) -> Maps:
+    def _maps_of(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
         """Make maps by id; LRP traces the network itself, so the network is left unchanged."""
+        rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.base == "lrp"]
         batch = Batch(explained.images, explained.targets, explained.ids)
         found: Maps = {}

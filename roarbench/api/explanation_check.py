@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainers, read_explainers
+from roarbench.api.explainers import Explained, Explainers, ask_networks, read_explainers
 from roarbench.api.explanation_check_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import (
     OwnNetworkTable,
     are_masks_equal,
@@ -24,7 +25,6 @@ from roarbench.api.removal import (
     Replace,
     check_model,
     compute_logits,
-    hash_images,
     list_networks,
     make_replacer,
     mark_removed,
@@ -34,6 +34,7 @@ from roarbench.api.removal import (
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
+from roarbench.estimators.engine import Maps
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
 
@@ -92,13 +93,13 @@ def check(
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with set_evaluation_mode(models):
         networks = [check_model(each, pixels, _name(number)) for number, each in enumerate(models)]
-        predicted = compute_logits(networks[0], pixels)
-        check_labels(classes.numpy(), predicted.shape[1])
-        agreed = _mark_agreed(networks, pixels)
-        request = _Request(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
-        explainers.try_out(networks, pixels, request.targets, torch.arange(len(pixels)))
-        answers = _answers(request, explainers)
-    untouched = (predicted.argmax(1) == classes).numpy()
+        threads, logits = NetworkThreads.start(networks, pixels)
+        check_labels(classes.numpy(), logits[0].shape[1])
+        targets, agreed = logits[0].argmax(1), _mark_agreed(logits)
+        request = _Request(networks, pixels, classes, targets, agreed, columns, replace)
+        explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
+        answers = _answers(request, explainers, threads)
+    untouched = (targets == classes).numpy()
     return _table(answers, untouched, request)
 
 
@@ -110,11 +111,11 @@ def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
     return levels if fill == "mean" else (levels[len(levels) // 2],)
 
 
-def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
+def _mark_agreed(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
     """Mark the images to which all networks assign the same class; none for a single network."""
-    found = np.zeros(len(pixels), np.bool_)
-    if len(networks) > 1:
-        found[find_agreed_images(networks, pixels)[0].numpy()] = True
+    found = np.zeros(len(logits[0]), np.bool_)
+    if len(logits) > 1:
+        found[find_agreed_images(logits)[0].numpy()] = True
     return found
 
 
@@ -136,49 +137,63 @@ class _Request(NamedTuple):
 
     def explained(self, rows: Tensor) -> list[Explained]:
         """Return a batch for the network to explain, and for its siblings if own-network gain uses its images."""
-        images, targets = self.pixels[rows], self.targets[rows]
-        asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], hash_images(images)
-        return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(asked)]
+        asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
+        return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
 
 
 class _Answers(NamedTuple):
-    """Correctness of the networks under one estimator's maps, a list over batches."""
+    """Correctness of the networks under one estimator's maps, the last two as lists over batches."""
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
     kept: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
     same: list[bool]  # True where all networks have the same masks
 
 
-def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:
+_Batch = tuple[Tensor, list[tuple[Explained, Maps]]]  # positions of images, and what each network explains
+
+
+def _answers(request: _Request, explainers: Explainers, threads: NetworkThreads) -> dict[str, _Answers]:
     """Make the maps of all estimators batch by batch, and score the networks under them."""
     count, fill = len(request.pixels), read_fill(request.pixels, None)
+
+    def prepare(rows: Tensor) -> _Batch:
+        return rows, [(each, explainers.call_functions(each)) for each in request.explained(rows)]
+
+    def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, _Answers]]:
+        rows, explained = batch
+        ranked = [explainers.rank(each.by(networks), called) for each, called in explained]
+        return rows, {name: _score(request, networks, [each[name] for each in ranked], rows, fill) for name in names}
 
     def nothing() -> dict[str, NDArray[np.bool_]]:
         return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
 
-    found = {name: _Answers(nothing(), [], []) for name in explainers.names}
-    for rows in request.parts():
-        ranked = [explainers.rank(each) for each in request.explained(rows)]
-        for name, answers in found.items():
-            _add_answers(answers, request, [each[name] for each in ranked], rows, fill)
+    names = explainers.names
+    found = {name: _Answers(nothing(), [], []) for name in names}
+    for rows, part in threads.map(work, map(prepare, request.parts())):
+        for name, whole in found.items():
+            for title, correct in part[name].correct.items():
+                whole.correct[title][:, rows.numpy()] = correct
+            whole.kept.extend(part[name].kept)
+            whole.same.extend(part[name].same)
     return found
 
 
-def _add_answers(
-    answers: _Answers, request: _Request, ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
-) -> None:
-    """Add the networks' correctness under one estimator's rankings, one for each explained network."""
-    shape, labels = request.pixels.shape, request.labels[rows]
+def _score(
+    request: _Request, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
+) -> _Answers:
+    """Score copies of the networks under one estimator's rankings of a batch, one for each explained network."""
+    shape, labels, answers = request.pixels.shape, request.labels[rows], _Answers({}, [], [])
     for column in request.columns:
         removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)
-        logits = [compute_logits(request.networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
-        answers.correct[column.title][:, rows.numpy()] = [(one.argmax(1) == labels).numpy() for one in logits]
+        logits = [compute_logits(networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
+        answers.correct[column.title] = np.stack([(one.argmax(1) == labels).numpy() for one in logits])
     if len(ranked) > 1:
         images, targets = request.pixels[rows], request.targets[rows]
         own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
         masks = [own.masks(one, images.shape) for one in ranked]
-        answers.kept.append(score_under_all_masks(request.networks, masks, images, targets, fill))
+        answers.kept.append(score_under_all_masks(networks, masks, images, targets, fill))
         answers.same.append(are_masks_equal(masks))
+    return answers
 
 
 def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], request: _Request) -> CheckTable:

@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainers, read_explainers
+from roarbench.api.explainers import Explained, Explainers, ask_networks, read_explainers
 from roarbench.api.inputs import read_images
+from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import (
     Removal,
     check_model,
     compute_logits,
-    hash_images,
     list_networks,
     read_fill,
     set_evaluation_mode,
@@ -27,6 +27,7 @@ from roarbench.api.removal import (
 from roarbench.compute.degrade import degrade
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
+from roarbench.estimators.engine import Maps
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, judge_own_network_gains
 from roarbench.stats.own_network_gain import compute_own_network_gain as gain_of
@@ -182,9 +183,11 @@ def own_network_gain(
     removal = Removal.read(order, levels, unit)
     with set_evaluation_mode(models):
         models = [check_model(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        agreed, targets = find_agreed_images(models, pixels)
-        explainers.try_out(models, pixels[agreed], targets, agreed)
-        kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
+        threads, logits = NetworkThreads.start(models, pixels)
+        agreed, targets = find_agreed_images(logits)
+        request = _Request(models, pixels[agreed], targets, agreed, removal, value)
+        explainers.try_out(ask_networks(models, request.images[:2], targets[:2], agreed[:2]), threads)
+        kept, same = _answers(request, explainers, threads)
     counts = np.zeros(len(pixels), np.bool_)
     counts[agreed.numpy()] = True
     answers = {name: None if same[name] else kept[name] for name in kept}
@@ -208,28 +211,39 @@ def compute_own_network_table(
     return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
 
 
-def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
+def find_agreed_images(logits: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return the indices of the images to which all networks assign the same class, and these classes."""
-    logits = [compute_logits(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
     predicted = torch.stack([one.argmax(1) for one in logits])
     agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
     if not len(agreed):
         raise CallerError(
-            f"the networks agree on none of the {len(pixels)} images; expected networks of the same classes"
+            f"the networks agree on none of the {len(logits[0])} images; expected networks of the same classes"
         )
     return agreed, predicted[0, agreed]
 
 
+class _Request(NamedTuple):
+    """Networks, the images to which all assign the same class, and their removal."""
+
+    networks: Sequence[nn.Module]
+    images: Tensor
+    targets: Tensor  # these classes, int64 (n,)
+    rows: Tensor  # positions among all images, int64 (n,)
+    removal: Removal
+    fill: Tensor
+
+
+class _Batch(NamedTuple):
+    """A part of the images, for each network to explain, with the maps that the calling thread has made."""
+
+    part: slice
+    explained: list[tuple[Explained, Maps]]
+
+
 def _answers(
-    models: Sequence[nn.Module],
-    pixels: Tensor,
-    agreed: Tensor,
-    targets: Tensor,
-    explainers: Explainers,
-    removal: Removal,
-    fill: Tensor,
+    request: _Request, explainers: Explainers, threads: NetworkThreads
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, bool]]:
     """Score every network under every map, batch by batch.
 
@@ -237,19 +251,24 @@ def _answers(
         By name, whether a network keeps its prediction, bool (maps, networks, levels, images); and whether the removal
         masks are the same for all networks.
     """
-    count = len(models)
-    kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers.names}
-    same = dict.fromkeys(explainers.names, True)
-    for part in split_into_batches(pixels[agreed]):
-        rows, classes, images = agreed[part], targets[part], pixels[agreed[part]]
-        ids = hash_images(images)
-        asked = [Explained(one, model, images, classes, rows, ids) for one, model in enumerate(models)]
-        ranked = [explainers.rank(each, removal.unit) for each in asked]
+    _, images, targets, rows, removal, fill = request
+
+    def prepare(part: slice) -> _Batch:
+        asked = ask_networks(request.networks, images[part], targets[part], rows[part])
+        return _Batch(part, [(each, explainers.call_functions(each)) for each in asked])
+
+    def work(networks: Sequence[nn.Module], batch: _Batch) -> dict[str, tuple[NDArray[np.bool_], bool]]:
+        ranked = [explainers.rank(each.by(networks), called, removal.unit) for each, called in batch.explained]
+        some, scored = images[batch.part], {}
         for name in explainers.names:
-            masks = [removal.masks(each[name], images.shape) for each in ranked]
-            kept[name][..., part] = score_under_all_masks(models, masks, images, classes, fill)
-            same[name] &= are_masks_equal(masks)
-    return kept, same
+            masks = [removal.masks(each[name], some.shape) for each in ranked]
+            kept = score_under_all_masks(networks, masks, some, targets[batch.part], fill)
+            scored[name] = kept, are_masks_equal(masks)
+        return scored
+
+    scored = list(threads.map(work, map(prepare, split_into_batches(images))))
+    kept = {name: np.concatenate([each[name][0] for each in scored], 3) for name in explainers.names}
+    return kept, {name: all(each[name][1] for each in scored) for name in explainers.names}
 
 
 def score_under_all_masks(
@@ -258,14 +277,18 @@ def score_under_all_masks(
     """Test whether each network keeps its predictions after removal by each network's map, at each level.
 
     Returns:
-        bool (maps, networks, levels, images).
+        bool (maps, networks, levels, images). If the masks of all networks are equal, these images add nothing to the
+        gain, whatever the predictions are, so the networks are not run and everything is False.
     """
-    once = masks[:1] if are_masks_equal(masks) else masks
-    left = [[degrade(images, mask, fill) for mask in own] for own in once]
-    kept = [
-        [[(compute_logits(model, one).argmax(1) == classes).numpy() for one in own] for model in models] for own in left
-    ]
-    return np.array(kept if len(once) == len(masks) else kept * len(masks))
+    if are_masks_equal(masks):
+        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_)
+    left = [[degrade(images, mask, fill) for mask in own] for own in masks]
+    return np.array(
+        [
+            [[(compute_logits(model, one).argmax(1) == classes).numpy() for one in own] for model in models]
+            for own in left
+        ]
+    )
 
 
 def are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:

@@ -35,13 +35,13 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
     if not torch.equal(given, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
-    if not _equal(logits, compute_checked_logits(model, images.clone(), name)):
+    if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         raise CallerError(
             f"{seen}; remove random operations in eval mode, such as F.dropout without training=self.training"
         )
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
-    if not _equal(logits, alone):
+    if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone and in a batch"
         raise CallerError(
             f"{seen}; remove what mixes images, such as batch norm without running statistics or a mean over axis 0"
@@ -63,7 +63,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         CallerError: The logits of the two instances differ.
     """
     rebuilt.load_state_dict(model.state_dict())
-    if _equal(
+    if are_logits_equal(
         compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
     ):
         return
@@ -95,7 +95,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     raise CallerError(f"{name} returned {seen} for images of shape {shape}; expected finite logits ({n}, classes)")
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
+def are_logits_equal(one: Tensor, other: Tensor) -> bool:
     """Return whether logits are equal up to rounding (in torchvision's networks 2e-6 of the largest, in float32)."""
     if one.shape != other.shape:
         return False

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple, cast
 
 import torch
@@ -197,7 +197,7 @@ def compute_maps_together(
         return maps
 
     keep_freed_memory()
-    with use_exact_float32(), _eager():
+    with set_exact_modes():
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
@@ -216,6 +216,17 @@ class Explained(NamedTuple):
     # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,
     # int64 (n,); see `ModelMaps`
     kept: dict[str, Tensor]
+
+
+@contextmanager
+def set_exact_modes() -> Iterator[None]:
+    """Use exact float32 and no compiled code; both hold for all threads.
+
+    Threads that compute maps at the same time need a caller that sets the modes, too: otherwise the thread that ends
+    last restores what another thread had set.
+    """
+    with use_exact_float32(), _eager():
+        yield
 
 
 def use_exact_float32() -> AbstractContextManager[None]:

@@ -1,0 +1,79 @@
+"""Work on batches of images in several threads, each with copies of the networks of its own."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.api.removal import compute_logits, split_into_batches
+from roarbench.compute.network_checks import are_logits_equal
+from roarbench.compute.network_copies import copy_and_fold, copy_network
+from roarbench.estimators.engine import set_exact_modes
+
+_MOST = 4  # threads, each of which takes memory for the activations of a batch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class NetworkThreads(NamedTuple):
+    """Threads that share the work on batches: two threads of Python are faster than two threads in each convolution.
+
+    Networks that cannot be copied, and those on a GPU, are used as they are, in the calling thread.
+    """
+
+    copies: Sequence[Sequence[nn.Module]]  # the networks of each thread
+
+    @classmethod
+    def start(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["NetworkThreads", list[Tensor]]:
+        """Copy networks for as many threads as torch uses, and compute their logits for all images.
+
+        A copy has its batch norms folded if this changes the logits by rounding alone.
+        """
+        folded = [copied for each in networks if (copied := copy_and_fold(each, pixels[:2]))]
+        if len(folded) < len(networks):
+            alone = cls([networks])
+            return alone, alone.compute_logits(pixels)
+        logits = cls._copy([*networks, *folded]).compute_logits(pixels)
+        equal = map(_agree, logits[: len(networks)], logits[len(networks) :])
+        best = [fold if same else network for network, fold, same in zip(networks, folded, equal, strict=True)]
+        return cls._copy(best), logits[: len(networks)]
+
+    @classmethod
+    def _copy(cls, networks: Sequence[nn.Module]) -> "NetworkThreads":
+        return cls([list(map(copy_network, networks)) for _ in range(min(torch.get_num_threads(), _MOST))])
+
+    def compute_logits(self, pixels: Tensor) -> list[Tensor]:
+        """Compute each network's logits for all images, (n, classes)."""
+
+        def work(networks: Sequence[nn.Module], part: slice) -> list[Tensor]:
+            return [compute_logits(network, pixels[part]) for network in networks]
+
+        return [torch.cat(each) for each in zip(*self.map(work, split_into_batches(pixels)), strict=True)]
+
+    def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield the results of `work(networks, item)` in the order of the items.
+
+        An item is made in the calling thread while no other thread works, so the iterator may call functions that are
+        not safe in threads.
+        """
+        if len(self.copies) == 1:
+            yield from (work(self.copies[0], item) for item in items)
+            return
+        whole, left = torch.get_num_threads(), iter(items)
+        each = max(1, whole // len(self.copies))
+        try:
+            with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (each,)) as threads:
+                while some := list(islice(left, len(self.copies))):
+                    with set_exact_modes():
+                        done = list(threads.map(work, self.copies, some))
+                    yield from done
+        finally:
+            torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
+
+
+def _agree(logits: Tensor, others: Tensor) -> bool:
+    return are_logits_equal(logits, others) and torch.equal(logits.argmax(1), others.argmax(1))

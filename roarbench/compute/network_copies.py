@@ -1,0 +1,93 @@
+"""Copy a network for threads of its own, with its batch norms folded into convolutions for faster passes."""
+
+import copy
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from roarbench.devices import is_out_of_memory
+
+_OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
+
+
+def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
+    """Copy a network, and fold each batch norm into the convolution before it.
+
+    Unlike `network_surgery.fold_batchnorm` this traces nothing: the order of layers is observed in one pass, so it also
+    works for networks that torch.fx cannot trace and for convolutions of a class of their own. The network may also use
+    the output of a convolution elsewhere, so the logits of network and copy must be compared.
+
+    Args:
+        model: In eval mode; not changed.
+        images: A few inputs that show the order of layers, float (n, c, h, w).
+
+    Returns:
+        The copy; None if the network is on a GPU, is compiled or has hooks, or if a copy of it fails or runs modules of
+        the network itself, as a function that the network has as an attribute may do.
+    """
+    if any(each.device.type != "cpu" for each in _weights(model)) or any(map(_has_hooks, model.modules())):
+        return None
+    try:
+        copied, seen = copy_network(model), _observe(model, images)
+        if _observe(copied, images) != seen:
+            return None
+        for norm, convolution in seen.pairs.items():
+            if seen.calls[norm] == seen.calls[convolution] == 1:
+                before: Any = copied.get_submodule(convolution)
+                after: Any = copied.get_submodule(norm)
+                copied.set_submodule(convolution, fuse_conv_bn_eval(before, after))
+                copied.set_submodule(norm, nn.Identity().eval())
+    except Exception as error:  # the user's network may raise anything
+        if is_out_of_memory(error):
+            raise
+        return None
+    return copied
+
+
+def copy_network(model: nn.Module) -> nn.Module:
+    """Copy a network's modules; both have the same weights in memory."""
+    return copy.deepcopy(model, {id(each): each for each in _weights(model)})
+
+
+def _weights(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]
+
+
+class _Seen(NamedTuple):
+    """Calls of modules in one pass."""
+
+    calls: Counter[str]  # number, by the module's name
+    pairs: dict[str, str]  # convolution whose output is the input of a batch norm, by names
+
+
+@torch.no_grad()
+def _observe(model: nn.Module, images: Tensor) -> _Seen:
+    """Count the calls of linear layers, and find each batch norm whose input is the output of a convolution."""
+    names: dict[nn.Module, str] = {part: name for name, part in model.named_modules() if isinstance(part, _OBSERVED)}
+    seen, outputs = _Seen(Counter(), {}), list[tuple[str, Tensor]]()
+
+    def keep(module: nn.Module, inputs: Sequence[Any], output: Any) -> None:
+        seen.calls[names[module]] += 1
+        if isinstance(module, nn.Conv2d):
+            outputs.append((names[module], output))
+        elif type(module) is nn.BatchNorm2d and module.running_mean is not None:
+            seen.pairs.update((names[module], before) for before, made in outputs if inputs and made is inputs[0])
+
+    hooks = [part.register_forward_hook(keep) for part in names]
+    try:
+        model(images.clone())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def _has_hooks(part: nn.Module) -> bool:
+    """Return whether a module has hooks or is compiled."""
+    hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
+    compiled = isinstance(part, torch.jit.ScriptModule) or hasattr(part, "_orig_mod") or part._compiled_call_impl
+    return any(hooks) or bool(compiled)

@@ -1,0 +1,312 @@
+"""Threads and copies of networks: the tables of one thread without copies, and no copy where it would be wrong."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import roarbench as rb
+from roarbench.api.explainers import ask_networks, read_explainers
+from roarbench.api.network_threads import NetworkThreads
+from roarbench.api.removal import compute_logits
+from roarbench.compute import network_copies
+
+LABELS = np.arange(8) % 2
+OF_TABLES = ("grad", "gb", "sg-grad", "gradcam", "deeplift", "lrp")
+NAMES = (*OF_TABLES, "ig", "score-cam", "occlusion(patches=4)", "kernel-shap(samples=20,patches=3)")
+
+
+class Padded(nn.Conv2d):
+    """A convolution of a class of its own, which pads by itself, as those of EfficientNet do."""
+
+    def forward(self, x):
+        return F.conv2d(F.pad(x, (1, 1, 1, 1)), self.weight, self.bias)
+
+
+class Net(nn.Module):
+    """A residual network with ReLUs in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(2, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(inplace=True))
+        self.branch = nn.Sequential(
+            *(nn.Conv2d(6, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(inplace=True)),
+            *(nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6, affine=False)),
+        )
+        self.last, self.relu = nn.Linear(6, 2), nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(self.relu(x + self.branch(x)).mean((2, 3)))
+
+
+class Own(Net):
+    """Has a convolution of a class of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.branch[3] = Padded(6, 6, 3)
+
+
+class Shared(Net):
+    """Uses one convolution before two norms."""
+
+    def __init__(self):
+        super().__init__()
+        self.other = nn.BatchNorm2d(6)
+
+    def forward(self, x):
+        conv, norm, relu = self.first
+        return self.last(relu(norm(conv(x)) + self.other(conv(x))).mean((2, 3)))
+
+
+class Before(Net):
+    """Has a batch norm before its convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(2)
+
+    def forward(self, x):
+        return self.last(self.first[2](self.first[0](self.norm(x))).mean((2, 3)))
+
+
+class Functional(Net):
+    """Calls its batch norm as a function."""
+
+    def forward(self, x):
+        conv, norm, relu = self.first
+        x = F.batch_norm(conv(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        return self.last(relu(x).mean((2, 3)))
+
+
+class UsedTwice(Net):
+    """Uses the output of a convolution beside the norm, too."""
+
+    def forward(self, x):
+        conv, norm, relu = self.first
+        x = conv(x)
+        return self.last(relu(x + norm(x)).mean((2, 3)))
+
+
+class Changed(Net):
+    """Changes the output of a convolution in place before the norm."""
+
+    def forward(self, x):
+        conv, norm, _ = self.first
+        return self.last(norm(conv(x).relu_()).mean((2, 3)))
+
+
+def drawn(kind, seed):
+    """Return a network whose norms have statistics far from 0 and 1; other seeds change the weights a little."""
+    torch.manual_seed(0)
+    network = kind().eval()
+    for norm in (part for part in network.modules() if isinstance(part, nn.BatchNorm2d)):
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.2, 3.0)
+        if norm.affine:
+            nn.init.uniform_(norm.weight, 0.5, 2.0)
+            nn.init.normal_(norm.bias)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight += 0.1 * torch.randn(weight.shape) * weight.std()
+    with torch.no_grad():  # both classes are predicted
+        network.last.bias -= network(IMAGES).mean(0)
+    return network
+
+
+class Closure(Net):
+    """Has a function of its own as an attribute, which a copy shares."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin = lambda x: self.first(x)
+
+    def forward(self, x):
+        return self.last(self.begin(x).mean((2, 3)))
+
+
+def norms(network):
+    return sum(isinstance(part, nn.BatchNorm2d) for part in network.modules())
+
+
+IMAGES = torch.randn(8, 2, 8, 8, generator=torch.Generator().manual_seed(1)) + 0.3
+
+
+@pytest.fixture
+def networks():
+    return [drawn(Net, seed) for seed in range(3)]
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr("roarbench.api.removal._PIXELS", 3 * 64)
+
+
+def start(networks):
+    return NetworkThreads.start(networks, IMAGES)[0]
+
+
+def in_one_thread(networks, pixels):
+    return NetworkThreads([networks]), [compute_logits(network, pixels) for network in networks]
+
+
+def tables(networks, estimators):
+    gains = rb.own_network_gain(networks, IMAGES, estimators, levels=(0.2, 0.5))
+    checked = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], levels=(0.2, 0.5))
+    return [gains.to_dataframe(), checked.intervals_to_dataframe(), checked.own_network.to_dataframe()]
+
+
+@pytest.mark.parametrize("kind", [Net, Own])
+def test_every_batch_norm_after_a_convolution_is_folded(kind, threads):
+    networks = [drawn(kind, seed) for seed in range(3)]
+    copies = start(networks).copies
+    assert len(copies) == threads
+    for copied in copies:
+        for network, folded in zip(networks, copied, strict=True):
+            assert (norms(network), norms(folded)) == (3, 0)
+            torch.testing.assert_close(folded(IMAGES), network(IMAGES), rtol=1e-4, atol=1e-5)
+            assert folded.last.weight is network.last.weight  # memory
+    modules = [id(part) for copied in (*copies, networks) for each in copied for part in each.modules()]
+    assert len(modules) == len(set(modules))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_of_a_copy_are_those_of_the_network(networks, name):
+    explainers = read_explainers([name], IMAGES, 1)
+    network, folded = networks[0], start(networks[:1]).copies[0][0]
+    (asked,) = ask_networks([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
+    made = [explainers._maps_of(explainers.table.values(), asked.by([used])) for used in (network, folded)]
+    (one,), (other,) = (found.values() for found in made)
+    torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_tables_are_those_of_one_thread_without_copies(networks, threads, small_batches, monkeypatch):
+    fast = tables(networks, OF_TABLES)
+    monkeypatch.setattr(NetworkThreads, "start", in_one_thread)
+    torch.set_num_threads(1)
+    for one, other in zip(fast, tables(networks, OF_TABLES), strict=True):
+        numbers = one.select_dtypes("number").columns
+        one, other = (each.set_index(each.columns[0]).sort_index(kind="stable") for each in (one, other))
+        np.testing.assert_allclose(one[numbers].astype(float), other[numbers].astype(float), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [Shared, Before, Functional, UsedTwice, Changed])
+def test_a_network_that_cannot_be_folded_is_copied_as_it_is(kind):
+    network = drawn(kind, 0)
+    for (copied,) in start([network]).copies:
+        assert copied is not network
+        assert norms(copied) == norms(network)
+        torch.testing.assert_close(copied(IMAGES), network(IMAGES))
+
+
+@pytest.mark.parametrize("wrong", ["scale", "shift", "error"])
+def test_a_wrong_fold_is_not_used(networks, wrong, monkeypatch):
+    def fold(convolution, norm):
+        if wrong == "error":
+            raise RuntimeError("no such convolution")
+        norm = copy.deepcopy(norm)
+        if wrong == "scale":
+            norm.running_var.fill_(1.0)
+        else:
+            norm.running_mean.zero_()
+        return nn.utils.fusion.fuse_conv_bn_eval(convolution, norm)
+
+    monkeypatch.setattr(network_copies, "fuse_conv_bn_eval", fold)
+    assert all(norms(each) == 3 for copied in start(networks).copies for each in copied)
+
+
+def test_a_branch_that_the_first_images_do_not_show_is_not_folded():
+    """The fold is compared on all images."""
+
+    class Branch(Net):
+        def forward(self, x):
+            conv, norm, relu = self.first
+            x = conv(x)
+            return self.last((relu(norm(x)) if len(x) < 3 else x).mean((2, 3)))
+
+    assert norms(start([drawn(Branch, 0)]).copies[0][0]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["hook", "pre-hook", "script", "closure"])
+def test_a_network_that_cannot_be_copied_is_used_in_the_calling_thread(networks, kind, threads):
+    if kind == "hook":
+        networks[1].first[1].register_forward_hook(lambda module, inputs, output: None)
+    elif kind == "pre-hook":
+        networks[1].first[0].register_forward_pre_hook(lambda module, inputs: None)
+    else:
+        networks[1] = torch.jit.trace(networks[1], IMAGES[:2]) if kind == "script" else drawn(Closure, 1)
+    team = start(networks)
+    assert len(team.copies) == 1 and team.copies[0][1] is networks[1]
+    assert list(team.map(lambda used, item: threading.current_thread(), [0, 1])) == [threading.main_thread()] * 2
+
+
+def test_functions_of_the_caller_run_in_its_thread_on_the_network_itself(networks, threads, small_batches):
+    before, seen = [copy.deepcopy(network.state_dict()) for network in networks], set()
+    networks[0].train()
+
+    def mine(model, images, targets):
+        seen.add((norms(model), threading.current_thread(), torch.get_num_threads(), threading.active_count() > 1))
+        return images
+
+    tables(networks, {"mine": mine, "grad": "grad", "lrp": "lrp"})
+    assert {each[:3] for each in seen} == {(3, threading.main_thread(), threads)}
+    assert torch.get_num_threads() == threads
+    assert networks[0].training and not networks[1].training
+    for network, kept in zip(networks, before, strict=True):
+        assert all(torch.equal(kept[name], value) for name, value in network.state_dict().items())
+        parts = list(network.modules())
+        assert not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
+        assert norms(network) == 3
+
+
+def test_an_item_is_made_while_no_thread_works_and_no_two_threads_use_one_copy(networks, threads):
+    team, busy, lock = start(networks), [], threading.Lock()
+
+    def items():
+        for item in range(7):
+            assert not busy
+            yield item
+
+    def work(used, item):
+        with lock:
+            assert id(used) not in busy
+            busy.append(id(used))
+        logits = used[0](IMAGES).detach()
+        assert torch.get_num_threads() == 1
+        with lock:
+            busy.remove(id(used))
+        return item, logits
+
+    found = list(team.map(work, items()))
+    assert [item for item, _ in found] == list(range(7))
+    for _, logits in found:
+        torch.testing.assert_close(logits, networks[0](IMAGES), rtol=1e-4, atol=1e-5)
+    assert torch.get_num_threads() == threads
+
+
+def test_a_failure_reaches_the_caller_and_leaves_the_settings(networks, threads):
+    flags = torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32
+
+    def fail(used, item):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(start(networks).map(fail, range(5)))
+    assert (torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32) == flags
+    assert torch.get_num_threads() == threads
