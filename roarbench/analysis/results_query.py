@@ -43,6 +43,12 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         raise EmptyStore(str(error), "--suite", suite) from None
 
 
+def open_existing_results(store: Path, db: str, suite: str = "quick") -> ResultsStore:
+    """Open a store for writing that exists already; raises as `open_results`, and leaves no store at a wrong path."""
+    open_results(store, db, suite=suite).close()
+    return open_results(store, db, read_only=False)
+
+
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find the plan of a suite by its name, its TOML file or the store, without its explained network.
 

@@ -39,11 +39,11 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import load_from_open_store, open_results
+    from roarbench.analysis.results_query import load_from_open_store, open_existing_results
     from roarbench.report.run_list import list_run_records
     from roarbench.text import format_count
 
-    with open_results(source.store, source.db, read_only=False) as results:
+    with open_existing_results(source.store, source.db, suite) as results:
         suite_results = load_from_open_store(
             results, add_submissions_and_estimators(loaded.plan, estimators), loaded.question
         )
@@ -79,12 +79,12 @@ def archive(
     """Take results and failures off the boards, archived with a reason; they can be run again."""
     if not why.strip():
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.results_query import open_existing_results
     from roarbench.report.run_list import find_runs
     from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count
 
-    with open_results(store, db, read_only=False) as results:
+    with open_existing_results(store, db) as results:
         named = find_runs(results, what)
         if named.built_in and not yes:
             raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off anyway")

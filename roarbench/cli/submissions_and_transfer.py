@@ -117,7 +117,7 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.results_query import open_existing_results
     from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.execution.worker_setup import count_workers
@@ -125,7 +125,7 @@ def reproduce(
     from roarbench.store.workspace import Workspace
 
     request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)
-    with open_results(store, db, read_only=False) as results:
+    with open_existing_results(store, db) as results:
         if not trust:
             refuse_unsandboxed_run(results, key)
         made = again(request, Workspace(store), results, err)

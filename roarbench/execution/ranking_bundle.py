@@ -143,7 +143,7 @@ def _read_index(folder: Path) -> ShippedIndex:
     """Read and check the index of a folder."""
     path = folder / INDEX
     try:
-        index = ShippedIndex(**read_index_json(path))
+        index = ShippedIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
         check_record(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, this version reads 1")

@@ -22,7 +22,7 @@ NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 def read_suite(path: Path) -> SuiteSpec:
     """Read a suite's file; raise CallerError, with the place in the file, if it is invalid."""
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # editors of Windows begin with a mark
     except FileNotFoundError:
         raise make_missing_file_error(path, ".toml", "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:

@@ -5,10 +5,13 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from roarbench.errors import CallerError, Hint, UnknownName
+
+_SIMILAR = 0.75  # so similar, from 0 to 1, is a misspelt key; `recipe` and `reference_recipe` are at 0.55
 
 
 def format_toml(value: object) -> str:
@@ -75,7 +78,7 @@ class TomlTable:
 
     def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
-        expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
+        expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
         fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
         return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
 
@@ -87,6 +90,8 @@ class TomlTable:
     def section(self, key: str) -> "TomlTable":
         """Return a table; an empty one if it is missing."""
         expected = "a table; write [{key}] on a line of its own, its values below it"
+        if key not in self._values:
+            self._refuse_similar(key, dict)
         value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
@@ -97,6 +102,9 @@ class TomlTable:
         """
         common = {name: self._values[name] for name in shared if name in self._values}
         self._asked |= set(shared)
+        for name in shared:
+            if name not in common:
+                self._refuse_similar(name, object)
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, its values below it"
@@ -127,11 +135,18 @@ class TomlTable:
         """Return an error about this table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
+    def _refuse_similar(self, key: str, kind: type) -> None:
+        """Refuse an unread key that is probably a misspelling of this missing one."""
+        unread = [name for name, value in self._values.items() if name not in self._asked and isinstance(value, kind)]
+        for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
+            raise self.wrong(f"no key '{name}'; did you mean '{key}'?")
+
     def _get(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
         """Return a valid value, or the default."""
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
+            self._refuse_similar(key, object)
             raise self.wrong(f"{key} is missing, expected {expected.format(key=key)}")
         if key in self._values and not fits(value):
             shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"

@@ -99,8 +99,16 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path) -> Any:
-    """Read the JSON of an index; raise ValueError for a link or an oversized file, OSError for a missing one."""
+def read_index_json(path: Path, what: str) -> Any:
+    """Read the JSON of an index.
+
+    Raises:
+        StoreError: The folder has no index.
+        ValueError: The index is a link, too large or no JSON.
+    """
+    if not path.is_symlink() and not path.exists():
+        seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
+        raise StoreError(f"{seen}; name {what}")
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
@@ -108,7 +116,7 @@ def read_index_json(path: Path) -> Any:
 
 def _entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
-        values = read_index_json(path)
+        values = read_index_json(path, "a folder of published results, such as results")
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
             raise ValueError(f"expected format {_FORMAT} and files, nothing else")
         files = tuple(PublishedFile(**entry) for entry in values["files"])

@@ -243,12 +243,22 @@ def read_submission(path: Path) -> Submission:
     """
     found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
     if not found or path.exists():  # a file's own name may end like that
-        return check_source(_read(path))
+        return _check_file(path)
     if not found[2].strip():
         raise CallerError(
             f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave them out"
         )
-    return check_source(_read(Path(found[1]))).tuned(found[2])
+    return _check_file(Path(found[1])).tuned(found[2])
+
+
+def _check_file(path: Path) -> Submission:
+    """Check a file as `check_source` does; a refusal names the file, as a command may have several."""
+    source = _read(path)
+    try:
+        return check_source(source)
+    except Refusal as refusal:
+        kind, words, trace = refusal.fault
+        raise Refusal(make_fault(kind, f"{path.name}: {words}", trace)) from None
 
 
 def check_source(source: bytes) -> Submission:

@@ -264,6 +264,11 @@ BAD = [
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
     (("plot", *SMALL, "--store", "none", "-o", "x.png"), NO_STORE),
+    (("retry", *SMALL, "--store", "none"), NO_STORE),
+    (("reproduce", "1a2b", "--store", "none"), "no results store at none/results.sqlite; `roarbench run --suite quick"),
+    (("archive", "truth", "--why", "bad", "--store", "none"), "no results store at none/results.sqlite; `roarbench "),
+    (("results", "check", "none"), "there is no none/index.json; name a folder of published results, such as results"),
+    (("results", "check", __file__), "test_main.py is a file; name a folder of published results"),
 ]
 
 

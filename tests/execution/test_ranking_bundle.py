@@ -98,6 +98,7 @@ TAMPERED = {
     "a file too many": (lambda f: (f / "more.pt").write_text(""), "more.pt is in index.json or in the folder"),
     "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),
     "other images": (lambda f: edit(f, data="0" * 32), "on the images 00000000, expected tiny v1 on the images"),
+    "no index": (lambda f: (f / "index.json").unlink(), "index.json; name a folder of `roarbench rankings export`"),
     "a link": (link, "is a link"),
     "a newer format": (lambda f: edit(f, format=2), "format is 2"),
     "two lines about it": (lambda f: edit(f, about="a\nb"), "not an index of rankings"),

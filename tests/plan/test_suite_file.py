@@ -266,7 +266,9 @@ WRONG = (
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which is known only for generated images; leave it out"),
-    ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
+    ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [0.5]"),
+    ("levels", "level", "no key 'level'; did you mean 'levels'?"),
+    ("[network]", "[netwrok]", "no key 'netwrok'; did you mean 'network'?"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
     ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses one reference; "),
@@ -324,6 +326,12 @@ WRONG_ON_TABLE = (
     ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
     ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is computed from neighbouring"),
 )
+
+
+def test_a_file_may_begin_with_the_mark_that_editors_of_windows_write(path):
+    expected = read_suite(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_suite(path) == expected
 
 
 @pytest.mark.parametrize("suite", ["path", "on_table"])

@@ -40,6 +40,15 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
         assert caught.value.fault.kind is SubmissionFault.NAMES
 
 
+def test_a_refusal_names_the_file_as_a_command_may_have_several(tmp_path):
+    path = tmp_path / "second.py"
+    path.write_text("NAME = 'x y'")
+    for words in (path, f"{path}(samples=50)"):
+        with pytest.raises(Refusal, match=r"^second\.py: NAME is 'x y'") as caught:
+            read_submission(Path(words))
+        assert caught.value.fault.kind is SubmissionFault.NAMES
+
+
 def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_template("my-own-1")
