@@ -9,32 +9,34 @@ from dataclasses import dataclass, replace
 from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
 
 ACCURACY = "test accuracy"  # axis label
-ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
-_INTERACTION = "does a map hurt the network that it explains more than another network, compared with that one's map"
-_ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks are rougher"
+_ON_COMMON = (
+    "train one network on images with the controls' exchanged removal masks, tune a copy of it for each row on images "
+    "with the row's exchanged masks"
+)
+_ROUGHER = "a smooth map can differ from 0 without any information, because its matched masks are rougher"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A question about rankings: which end of the ranking is removed, and which network is scored."""
+    """An experiment on rankings: which end of the ranking is removed, and which network is then scored."""
 
     name: str  # value of `--protocol`
     order: Order  # end of the ranking that is removed first
     retrain: ScoredNetwork  # the scored network
-    # twin whose masks, from another image, score each image a second time; the gain is the difference. Empty for
-    # protocols with one score per image
+    # kind of twin whose masks, made from another image's map, are used to score each image a second time; the gain is
+    # the difference of both scores. Empty for protocols with one score per image
     against: str = ""
-    # two protocols: the score is the first's correctness minus the second's, for the same row, level and seed. No run
-    # belongs to such a protocol. Empty for protocols with runs of their own
+    # two protocols; the score is the correctness under the first minus that under the second, for the same row, level
+    # and seed. Such a protocol has no runs. Empty for protocols with runs of their own
     made_of: tuple["Protocol", ...] = ()
     title: str  # name in a sentence
-    tab: str  # short name, for tabs of the board
+    tab: str  # short name, for tabs of the web page
     question: str  # the question about an estimator, one sentence
     method: str  # the procedure, a sentence without full stop
-    dot: str  # meaning of a dot on the board, in sentences; `*` encloses stressed words
+    dot: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
     gain: str = "gain over Random"  # name of the gain in a sentence; empty without a gain
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
-    zero: str = "Random"  # name of the zero gain in a sentence
+    zero: str = "Random"  # a ranking whose gain is 0, in a sentence
     zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; another gain is a reason to doubt the table
     limits: str  # known failures
     use: str  # purpose
@@ -51,7 +53,7 @@ class Protocol:
 
     @property
     def by_networks(self) -> bool:
-        """Return whether every explained network is scored with every network's maps; the gain is their interaction."""
+        """Return whether each explained network is scored with the maps of every explained network."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
     @property
@@ -111,7 +113,7 @@ KAR = replace(
     tab="Keep and retrain",
     question="Does accuracy stay high when the network is retrained on the top-ranked features alone?",
     method="remove the least important features, then train a new network on what is left",
-    dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
+    dot="Each dot: how much higher accuracy is than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on them. 0 = Random.",
     limits="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
     use="With `roar`, to see whether both orders agree",
@@ -124,14 +126,14 @@ DIFFROAR = Protocol(
     title="DiffROAR",
     tab="DiffROAR",
     question="Does a new network learn more from the features ranked first than from those ranked last?",
-    method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
-    "ones; nothing is trained for it",
+    method="subtract accuracy without the most important features (ROAR) from accuracy without the least important "
+    "ones (KAR), both after retraining; no other network is trained",
     dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
-    "removed, both retrained. 0 = both ends of the ranking are worth the same.",
+    "removed, both after retraining. 0 = both ends of the ranking are worth the same.",
     gain="DiffROAR",
-    meaning="Gain: accuracy under KAR, the accuracies at t, minus accuracy under ROAR. As many features are removed, "
-    "the least and the most important ones, and both networks are retrained. Random scores 0, as does any ranking "
-    "whose two ends are worth the same.",
+    meaning="Gain: accuracy under KAR (the columns of accuracy) minus accuracy under ROAR. KAR removes the least "
+    "important features, ROAR as many of the most important ones, and both retrain a network. The gain is 0 for "
+    "Random, and for any ranking whose two ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
     limits="As `roar` and `kar`: masks may reveal the class",
     use="If there are no controls; to compare with Shah et al. 2021",
@@ -145,9 +147,9 @@ MASK_ONLY = Protocol(
     title="Mask-only",
     tab="What masks alone tell",
     question="Do the masks reveal the class without any image?",
-    method="a network that sees only where features were removed, never an image",
-    dot="Each dot: accuracy of networks that see only *where* features were removed, never an image. No gain and no "
-    "place: a smaller number is less of a leak.",
+    method="train a network on removal masks alone, which show where features were removed but nothing of the image",
+    dot="Each dot: accuracy of networks trained on removal masks alone, which show *where* features were removed but "
+    "nothing of the image. There is no gain and no rank; a lower accuracy means that masks reveal the class less.",
     gain="",
     meaning="",
     zero="",
@@ -165,7 +167,7 @@ MORF = Protocol(
     question="Does the explained network lose accuracy without the top-ranked features?",
     method="remove the most important features and score the reference as it is, not retrained",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
-    "removed and the *same network* answers. It never saw such images. 0 = Random.",
+    "removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
     limits="Damaged images are unlike the training images; smooth and scattered masks harm the network differently",
     use="To find errors in seconds; measures faithfulness to one network, not to the data",
 )
@@ -177,8 +179,8 @@ LERF = replace(
     tab="The rest, without retraining",
     question="Does the explained network keep its accuracy on the top-ranked features alone?",
     method="remove the least important features and score the reference as it is, not retrained",
-    dot="Each dot: how much more accuracy stays than with a random ranking when the least important features are "
-    "removed and the *same network* answers. It never saw such images. 0 = Random.",
+    dot="Each dot: how much higher accuracy is than with a random ranking when the least important features are "
+    "removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
     limits="As `morf`",
     use="With `morf`",
 )
@@ -192,13 +194,13 @@ OWN_NETWORK = Protocol(
     tab="This network or another?",
     question="Does the map explain this network rather than a different one trained on the same classes?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
-    f"ranks first: {_INTERACTION}",
-    dot="Two networks explained, four scores: each network under its own map and under the other's. Each dot: how many "
-    "more images the networks lose under their *own* maps than under each *other's*, in points. 0 = the map says "
-    "nothing about its network.",
+    "ranks first, and compare how many predictions change after removal by a network's own map and by another's",
+    dot="Two explained networks give four scores: each is tested after removal by its own map and by the other's. Each "
+    "dot: how many more predictions change with a network's *own* map than with *another's*, in points. 0 = the map "
+    "shows nothing that is specific to its network.",
     gain="own-network gain",
-    meaning="Gain: predictions lost under a network's own maps minus those under others'. It is in points; a map that "
-    "is the same for all networks scores 0.",
+    meaning="Gain: predictions changed by a network's own map minus those changed by another's. It is in points; a "
+    "map that is the same for all networks has gain 0.",
     zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms only one "
     "network has a high gain; damaged images are unlike the training images",
@@ -212,12 +214,12 @@ OWN_NETWORK_LERF = replace(
     tab="The rest, this network or another?",
     question="Does the map show which features this network, rather than a different one, does not need?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
-    "ranks last: does a network keep more of its predictions under its own map than under another network's",
-    dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
-    "features ranked last. Each dot: how many more predictions the networks *keep* under their *own* maps, in points. "
-    "0 = the map says nothing about its network.",
-    meaning="Gain: predictions kept under a network's own maps minus those under others'. Features that the maps rank "
-    "last are removed. It is in points; a map that is the same for all networks scores 0.",
+    "ranks last, and compare how many predictions stay the same with a network's own map and with another's",
+    dot="Two explained networks give four scores: each is tested without the features that its own map ranks last, and "
+    "without those that the other's ranks last. Each dot: how many more predictions *stay the same* with a network's "
+    "*own* map, in points. 0 = the map shows nothing that is specific to its network.",
+    meaning="Gain: predictions kept with a network's own map minus those kept with another's. Features that the map "
+    "ranks last are removed. The gain is in points; a map that is the same for all networks has gain 0.",
     limits="As `own-network`",
     use="With `own-network`",
 )
@@ -230,11 +232,12 @@ AUGMENTED = Protocol(
     title="Augmented",
     tab="More than Random?",
     question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
-    method=f"{ON_COMMON} the gain of the row's own masks over Random's, most important features removed",
-    dot="Each dot: accuracy points that an estimator's mask costs beyond a random one, on one network used to damaged "
-    "images. 0 = Random.",
-    meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
-    "network, trained on other images' masks and tuned on each row's.",
+    method=f"{_ON_COMMON}, and compare its accuracy under the row's own masks, which remove the most important "
+    "features, with that under Random's",
+    dot="Each dot: how much further accuracy falls with an estimator's mask than with a random one, for one network "
+    "trained on damaged images. 0 = Random.",
+    meaning="Gain: the area between the accuracy curves under Random's removal masks and under the row's. Both are "
+    "scored by one network, trained with exchanged masks of the controls and tuned with exchanged masks of the row.",
     limits="Smooth masks lower accuracy more than scattered masks, whatever they remove",
     use="For many estimators, or gains at single levels; with `matched`",
 )
@@ -248,16 +251,16 @@ MATCHED = Protocol(
     title="Matched gain",
     tab="What can only a network know?",
     question="Is the map more specific to its image than |x - fill| is?",
-    method=f"{ON_COMMON} how much more an image's own mask costs than a mask that follows another image's map and "
-    "changes the image as much",
-    dot="A mask removes the features that an estimator ranks first. Each dot: how many accuracy points more an image's "
-    "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
-    f"about this image beyond its contrast; {_ROUGHER}.",
+    method=f"{_ON_COMMON}, and compare its accuracy under an image's own mask with that under a mask that follows "
+    "another image's map and changes the image as much",
+    dot="A mask removes the features that an estimator ranks first. Each dot: how much further accuracy falls with an "
+    "image's *own* mask than with a mask that follows the map of *another* image and changes this image as much. 0 = "
+    f"the map shows nothing about this image beyond its contrast; {_ROUGHER}.",
     gain="matched gain",
-    meaning="Gain: accuracy with a matched, rougher mask minus that with the image's own. Both are scored on one "
-    "network. The matched mask follows another image's map by the same row and changes the image as much: as many "
-    "features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, "
-    f"should have 0; {_ROUGHER}.",
+    meaning="Gain: accuracy under a matched mask minus accuracy under the image's own mask. Both are scored by one "
+    "network. The matched mask follows the row's map of another image and changes the image as much: it removes as "
+    "many features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| "
+    f"alone, should have gain 0; but {_ROUGHER}.",
     zero="a map that ignores the image, such as Random's",
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="The true map has gain 0 if important features are in the same place in every image, or if importance is a "
@@ -272,10 +275,10 @@ ROAR_EXCHANGED = Protocol(
     retrain=ScoredNetwork.EXCHANGED,
     title="ROAR exchanged",
     tab="ROAR, masks exchanged",
-    question="Does accuracy fall without the top-ranked features when training masks are swapped between images?",
-    method="train a new network on images with other images' removal masks, test it on each image's own",
+    question="Does accuracy fall without the top-ranked features when training masks are exchanged between images?",
+    method="train a new network on images with other images' removal masks, and test it on images with their own masks",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
-    "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
+    "removed and a *new network* is trained on images with other images' masks. 0 = Random.",
     limits="Masks hide an image's own evidence only at test time; a network may learn that a class is more likely "
     "if its evidence is hidden",
     use="If mask-only networks have high accuracy",
