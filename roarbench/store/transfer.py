@@ -68,7 +68,6 @@ _SIZED = [field.name for field in COLUMNS if field.type in (pa.string(), pa.bina
 _BATCH, _ROWS = 64, 5_000_000
 _VALUE = 2**22  # maximum bytes of one value: the probabilities of a million images
 _TIMES, _SMALL = 50, 2**24  # maximum ratio of unpacked to packed size; small files may unpack to `_SMALL` bytes
-_TEXTS = 2**24  # maximum bytes of a file's notes on images and suites
 _CODECS = {"SNAPPY", "UNCOMPRESSED"}  # other codecs can expand kilobytes to gigabytes
 # other encodings repeat parts of values
 _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
@@ -96,8 +95,10 @@ class ExportedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         with _report_read_errors(path):
-            self._most = max(_TIMES * path.stat().st_size, _SMALL)
-            self._file = pq.ParquetFile(path, thrift_string_size_limit=_TEXTS)
+            size = path.stat().st_size
+            self._most = max(_TIMES * size, _SMALL)
+            # notes are not packed: none is longer than the file, and those on the masks of 50,000 images are 80 MB
+            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(size, 2**31 - 1))
             schema = self._file.schema_arrow
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
             found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]

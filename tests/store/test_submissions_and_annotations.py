@@ -139,6 +139,14 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     assert [suite.called for suite in read_suites(second.database)] == [own.called]
 
 
+def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
+    """A limit of 16 MiB once refused what export had written, as no Parquet file."""
+    row = make_result(make_run())
+    store.add_all([row], remarks={f"{Kind.MASKS} {row.run.key}": "A" * 2**24})
+    assert moved(store, second, tmp_path).new == {row.run.key}
+    assert len(read_annotations(second.database, Kind.MASKS, {row.run.key})[row.run.key]) == 2**24
+
+
 def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
     other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
