@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import Point, expand_points, list_keys
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import CLEAN, find_untouched_network
+from roarbench.plan.runs import CLEAN, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
@@ -217,7 +217,7 @@ class SuiteResults:
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
-                if (cell.retrain, cell.fill) == find_untouched_network(protocol.retrain, fill):
+                if (cell.retrain, cell.fill) == find_network_scored_without_removal(protocol.retrain, fill):
                     held[UNTOUCHED][result.run.seed] = result
             elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
                 held[cell.estimator, cell.t][result.run.seed] = result
