@@ -29,7 +29,7 @@ _FAILED: list[str] = []  # first failure of the compiler in this process; every 
 _MET: set[torch.Size] = set()  # image shapes with a compiled network in this process
 _KEEPING = {  # glibc's mallopt options by number in malloc.h; sizes in bytes
     -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
-    -1: 2**31 - 1,  # trim threshold: free memory at the end of the heap before its return
+    -1: 2**31 - 1,  # trim threshold: free bytes at the end of the heap before malloc returns them
     -2: 2**26,  # top pad: additional bytes whenever the heap grows
     -8: 1,  # arenas: with one per thread, each thread would keep memory that the others cannot use
 }

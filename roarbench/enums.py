@@ -39,7 +39,7 @@ class ScoredNetwork(StrEnum):
     MASKS = "masks"  # network trained from scratch on binary removal masks
     NONE = "none"  # the reference, unchanged
     EXCHANGED = "exchanged"  # network trained from scratch on images with other images' removal masks of the same cell
-    COMMON = "common"  # one network for all rows, trained on the controls' exchanged masks, then tuned on the row's own
+    COMMON = "common"  # network trained on the controls' exchanged masks, and tuned on those of the row
     SIBLINGS = "siblings"  # every reference, unchanged, under every reference's map
 
     @property
@@ -56,7 +56,7 @@ class Precision(StrEnum):
 
 
 class Making(StrEnum):
-    """Numerical settings of estimators that share passes through the network; a name never changes its meaning."""
+    """Numerical settings of estimators that share passes through the network; the meaning of a name never changes."""
 
     FLOAT32 = "float32"  # unchanged network
     BF16 = "bf16"  # `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
@@ -79,7 +79,7 @@ PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fill values that do not depen
 FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # all fill values
 FILL_WORDS = {"black": "zero"}  # names of baselines for fills; records keep the second name
 TABULAR_FILLS = ("mean", "zero", "noise")  # fill values without neighbours, which columns of a table lack
-OTHER_IMAGE = "other-image"  # twin that removes the parent's top-ranked features of another image
+OTHER_IMAGE = "other-image"  # twin that removes the features that the parent ranks first in another image
 OTHER_REFERENCE = "other-reference"  # twin with the map of the suite's next reference
 MATCHED_IMAGE = "matched"  # like `OTHER_IMAGE`, with as many features per stratum as the image's own map removes
 # minimum networks for own-network gain: two networks form a single pair, which cannot represent other pairs

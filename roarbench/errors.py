@@ -1,6 +1,6 @@
 """Errors and exit codes: a command exits with 2 after a `CallerError`, with 1 after a `RunError`.
 
-Every message states the value seen, the value expected and what to write instead. `Refusal`, the error for a rejected
+Every message states the value seen, the value expected and the remedy. `Refusal`, the error for a rejected
 submission, is a `CallerError` in `submissions.file`.
 """
 
@@ -86,7 +86,7 @@ class SandboxError(CallerError):
 
 
 class LostLease(RoarbenchError):
-    """A lease that another process now holds; results computed under it are not stored."""
+    """A lease that another process now holds; results computed under the lost lease are not stored."""
 
 
 class RunError(RoarbenchError):

@@ -59,18 +59,18 @@ def convert_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = f"{error.strerror or error}; free space or choose another --store"
+        why = f"{error.strerror or error}; free disk space or use another --store"
         if isinstance(error, FileNotFoundError) and not path.parent.exists():
-            why = f"there is no folder {path.parent}; make it, or name another"
+            why = f"there is no folder {path.parent}; create it, or name another folder"
         raise StoreError(f"cannot write {path}: {why}") from error
 
 
 @contextmanager
 def lock_file(path: Path, *anew: Path) -> Iterator[None]:
-    """Let one process at a time run the block, with a lock file, which is created with its folder if missing.
+    """Run the block in one process at a time, with a lock file that is created, like its folder, if missing.
 
-    Folders that other processes may have changed meanwhile, `anew`, are listed once the lock is acquired, see
-    `refresh_folders`.
+    Once the lock is acquired, the folders `anew`, which other processes may have changed, are listed so that new files
+    are seen (`refresh_folders`).
 
     Raises:
         StoreError: The folder cannot be written.
@@ -109,7 +109,7 @@ def compute_sha256(path: Path) -> str:
 def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool = False) -> None:
     """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
-    A process reads each version of a file once. A large file that was read completely before, also by another process,
+    A process reads each version of a file once. A large file that this or another process has read completely before
     is compared by size, modification time and a sample of its bytes, unless `whole`.
     """
     try:

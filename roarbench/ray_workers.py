@@ -57,10 +57,12 @@ def connect_to_ray(address: str, requested: int | None) -> int:
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
-        ways = "write HOST:PORT of its head, auto on one of its machines, or leave --address out"
+        ways = "use HOST:PORT of the cluster's head, or auto on one of its machines, or leave --address out"
         raise CallerError(f"cannot join {where} ({_reason(error)}); {ways}") from error
     if not (requested or _room()):
-        raise CallerError("the Ray cluster has no GPU and no core yet; start a node of it first, or write --workers N")
+        raise CallerError(
+            "the Ray cluster has no GPU and no core yet; start one of its nodes first, or use --workers N"
+        )
     return requested or _room()
 
 
@@ -115,7 +117,7 @@ class _JobActor:
 
 
 class _RayWorker(NamedTuple):
-    """An actor, with the failed starts and failed jobs in a row of the actor and those that it replaces."""
+    """An actor, with the starts and jobs that failed in a row, including those of the actors that it replaces."""
 
     actor: Any
     starts: int = 0
@@ -210,7 +212,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
     def _settle(self, reference: Any) -> None:
-        """Add a worker that is ready to the idle ones, or start another in its place, up to `IN_A_ROW` times."""
+        """Add a worker that is ready to the idle ones; if its start failed, start another, up to `IN_A_ROW` times."""
         worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)

@@ -187,5 +187,5 @@ def test_without_a_cluster_or_ray_itself_one_line_says_how_to_get_it(call, monke
     answers.append(call(*asked))
     assert [(answer.code, answer.out, answer.err.count("\n")) for answer in answers] == [(2, "", 1)] * 2
     assert "cannot join the Ray cluster at 'localhost:9' (" in answers[0].err
-    assert "; write HOST:PORT of its head, " in answers[0].err
+    assert "; use HOST:PORT of the cluster's head, " in answers[0].err
     assert "pip install 'roarbench[ray]'" in answers[1].err

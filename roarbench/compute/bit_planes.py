@@ -91,7 +91,7 @@ def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArra
 
 
 def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
-    """Find the rows in which equal keys lie on both sides of a boundary, bool (n,); rows are sorted ascending."""
+    """Find the rows, sorted ascending, in which equal keys lie on both sides of a boundary; bool (n,)."""
     lasts = np.array(_lasts(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
 
@@ -172,7 +172,7 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
         return None
     if boundary not in layout.boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
-        raise CallerError(f"level {t} is not stored in these rankings; write one of {stored}, 0 or 1")
+        raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
     *upper, lowest = _set_bits(layout.codes[layout.boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _Reading(lowest, tuple(above))

@@ -91,7 +91,7 @@ class DegradedImages:
 
 @dataclass(frozen=True)
 class RemovedMaps:
-    """Removal masks as images: the accuracy of a network on them shows how much of the class the masks reveal."""
+    """Removal masks as images; the accuracy of a network on the masks shows how much they reveal of the class."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     removed: Tensor  # uint8 (n, ceil(d / 8)), packed
@@ -260,9 +260,9 @@ _FILLS: dict[str, _Fill] = {
 def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
     """Return how much removal changes each feature, |x - fill|, and the same after a blur, uint8 (n, d) each.
 
-    The blur is that of the twins. Only the first is returned for rows of a table, which have no neighbours. `images` is
-    uint8 (n, c, h, w), and `replaced`, float32 in [0, 255], has every feature removed. The number of a pixel is the
-    mean over its channels.
+    The blur is that of the twins. For rows of a table, which have no neighbours, only the first array is returned.
+    `images` is uint8 (n, c, h, w), and `replaced`, float32 in [0, 255], has every feature removed. The number of a
+    pixel is the mean over its channels.
     """
     change = (images.float() - replaced).abs()
     made = [change, blur(change)] if images.shape[2] > 1 else [change]

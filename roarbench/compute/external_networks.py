@@ -76,7 +76,7 @@ def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Modul
 
 
 def _make_of_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Run a Python file and call its function; by naming a file, the user trusts it."""
+    """Run a Python file and call its function; a user who names a file trusts the file."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
     # tracebacks then show the source
@@ -87,7 +87,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
             exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
         seen = f"{file} raised {type(error).__name__}: {error}"
-        raise CallerError(f"{seen}; the file must be self-contained and import installed packages only") from error
+        raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
     maker = getattr(module, function, None)
     wanted = f"def {function}({', '.join(_CONTRACT)})"
     if not callable(maker):
@@ -101,7 +101,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
             made = maker(classes, channels, size)
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
-        remedy = "; build it on the CPU, roarbench moves it to a GPU itself" if "CUDA" in str(error) else ""
+        remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
@@ -115,7 +115,7 @@ def _check_weights(made: nn.Module, maker: str) -> None:
     for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
         if weight.device.type != "cpu":
             seen = f"{maker} returned a network on the device {weight.device}"
-            raise CallerError(f"{seen}; build it on the CPU, roarbench moves it to a GPU itself")
+            raise CallerError(f"{seen}; build it on the CPU, because roarbench moves it to a GPU")
         if weight.dtype is not torch.float32:
             seen = f"{maker} returned a network with weights in {weight.dtype}".replace("torch.", "")
             raise CallerError(f"{seen}, expected float32; return it with .float()")
@@ -165,8 +165,8 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
 def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return others unchanged.
 
-    The softmax of these is the sigmoid of z, and both logits have a gradient; with logits 0 and z the first would have
-    none.
+    The softmax of these is the sigmoid of z, and both logits have a gradient; with logits 0 and z, the first logit
+    would have none.
 
     Args:
         model: In eval mode; not changed.

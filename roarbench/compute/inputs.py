@@ -113,7 +113,7 @@ def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
 
 
 class Held:
-    """All inputs prepared at one image size, at the first request for this size; only the last size is kept.
+    """All inputs, prepared at the first request for an image size; only the last size is kept.
 
     Args:
         inputs: Inputs for which `is_cacheable` is true.

@@ -21,7 +21,7 @@ _VALUES = 256  # possible values of a uint8 number
 
 
 def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
-    """Compute the same as `degrade.compute_removal_magnitude` for the mean fill, without torch."""
+    """Compute `degrade.compute_removal_magnitude` for the mean fill, without torch."""
     # the import takes a quarter of a second, and pages without pictures need no filter
     from scipy.ndimage import gaussian_filter1d
 

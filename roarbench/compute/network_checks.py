@@ -42,10 +42,8 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
         )
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not are_logits_equal(logits, alone):
-        seen = f"{name} gives an image different logits alone and in a batch"
-        raise CallerError(
-            f"{seen}; remove what mixes images, such as batch norm without running statistics or a mean over axis 0"
-        )
+        seen = f"{name} gives an image different logits alone than in a batch"
+        raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
     return _warnings(logits, name)
 
 
@@ -67,9 +65,9 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
     ):
         return
-    outside = ", ".join(_outside(model)) or "numbers or an order"
-    seen = f"{name}, built again with the same state dict, gives different logits: it draws {outside} when it is built"
-    raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or draw it from a fixed seed")
+    outside = ", ".join(_outside(model)) or "random numbers or a random order"
+    seen = f"{name}, built again with the same state dict, gives different logits: its construction draws {outside}"
+    raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or use a fixed seed")
 
 
 def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:

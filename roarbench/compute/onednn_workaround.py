@@ -11,12 +11,12 @@ from roarbench.compute.networks import BLOCK, SMALL
 
 
 class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that computes in another way those gradients that oneDNN computes wrongly.
+    """A dispatch mode that recomputes, by another method, the gradients that oneDNN computes wrongly.
 
     It intercepts every convolution of a backward pass, in any module, function or script.
 
     Attributes:
-        changed: Whether a gradient was corrected; all others are bit for bit unchanged.
+        changed: Whether a gradient was corrected; all other gradients are bit for bit unchanged.
     """
 
     changed = False
@@ -47,7 +47,7 @@ def has_weights_only_on_padding(
     """Return whether some weights of a convolution are only ever multiplied with padding.
 
     The gradient of such weights is 0. With a stride, in bfloat16 and channels last, oneDNN returns uninitialised memory
-    for them; this was seen for strides larger than the image.
+    for these gradients; this was seen for strides larger than the image.
     """
     return any(
         not any(0 <= place * step + tap * apart - pad < side for place in range(places))

@@ -16,8 +16,8 @@ _READ = 32  # inputs per step of preparation on a CPU
 def choose_scoring_batch_size(size: int) -> int:
     """Return the number of images of `size` pixels per side that are scored in one batch: 128 up to 64 pixels, else 32.
 
-    It depends on the size alone, because logits may depend on the batch size (see `predict`). Batches are always filled
-    up, so a large batch would slow down the scoring of a few photographs, and 32 photographs keep a GPU busy.
+    The number depends only on the size, because logits may depend on the batch size (see `predict`). Batches are always
+    filled up, so a large batch would slow down the scoring of a few photographs, and 32 photographs keep a GPU busy.
     """
     return 128 if size <= 64 else 32
 

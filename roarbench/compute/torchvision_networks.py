@@ -1,7 +1,7 @@
 """torchvision's classification networks, and the ResNets, ViT and ConvNeXt of suites, built from its classes.
 
 If torchvision was built for another torch (for example a CUDA wheel next to a torch for the CPU), importing it fails
-with "operator torchvision::nms does not exist": it registers shape rules for operators that its library could not load.
+with "operator torchvision::nms does not exist": torchvision registers shape rules for operators that were not loaded.
 The networks need none of these operators, so they are declared, without a kernel, and the import is repeated.
 
 torchvision's blocks use one in-place ReLU several times and add the shortcut in place; the blocks here do not. There is

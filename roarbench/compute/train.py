@@ -107,7 +107,7 @@ def fit(
 
 
 def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
-    """Let cuDNN choose its fastest kernels, as all batches have the same shape; float32 is computed without TF32."""
+    """Let cuDNN choose its fastest kernels, because all batches have the same shape; float32 stays without TF32."""
     return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 
 
@@ -176,10 +176,10 @@ class Training:
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:
-            why = "; with batch norm it cannot be split into smaller parts" if normed else ""
+            why = "; because of batch norm, the step cannot be split" if normed else ""
             share = format_bytes(compute_gpu_memory_share())
             seen = f"a step of {self.at_once} images takes more than {share} of GPU memory"
-            raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
+            raise NoRoom(f"{seen}, the share of each worker{why}; use fewer --workers or a larger GPU")
         self.at_once //= 2
 
     def _do_step(self) -> None:
@@ -258,7 +258,7 @@ class Training:
         return loss.detach()
 
     def _backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects anything for this image shape."""
+        """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects gradients of this image shape."""
         if self._device.type != "cpu" or not self._mended.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return

@@ -1,7 +1,7 @@
 """Decode data sets into the decoded store.
 
-A data set is decoded in a folder NAME.partial under a lock, and the folder is renamed when it is complete. So work of a
-killed process is continued (`decoding`), and two processes do not decode the same data set twice.
+A data set is decoded in a folder NAME.partial under a lock, and the folder is renamed when it is complete. So the work
+of a killed process is continued (`parallel_decoding`), and two processes never decode the same data set twice.
 """
 
 import errno
@@ -87,9 +87,10 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         size = (record.train_images + record.test_images) * record.channels * record.size**2
         return StoreError(
-            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB, free some or use another --store"
+            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB; free disk space "
+            "or use another --store"
         )
-    return StoreError(f"cannot write to {folder} ({error.strerror or error}); choose another --store")
+    return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
 
 
 def _fill(

@@ -55,7 +55,7 @@ class DecodedImage(NamedTuple):
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
-    """Decode a stored image; every content gives an image, and always the same one.
+    """Decode a stored image; every content, even damaged content, gives an image, always the same one.
 
     Other colour spaces are converted. EXIF orientation is applied, as in Hugging Face `datasets` (unreadable
     orientation is ignored). If a file has several pictures, the first is used. A truncated image is black below its
@@ -116,7 +116,7 @@ def check_depth(bits: int, depth: int, of: str) -> None:
     """
     wanted = round_up_depth(bits)
     if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
-        seen = f"values of {of} use {bits} bits and are read as {depth or 16}"
+        seen = f"values of {of} use {bits} bits, but are read as {depth or 16} bits"
         raise DataError(f"{seen}; write depth = {wanted} under [data]")
 
 
@@ -193,7 +193,7 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
-        ((TRUNCATED,), "what is there is used, the rest is black"),
+        ((TRUNCATED,), "the intact part is used, the rest is black"),
         ((UNREADABLE, LARGE, RANGE, NARROW, POINTERS), "grey throughout"),
         ((FLAT,), "kept as they are"),
     )
@@ -232,7 +232,7 @@ class UnknownRange(ValueError):
 
 
 class LostBits(ValueError):
-    """Raised for values of which Pillow reads the upper byte only, if that byte holds little information or none."""
+    """Raised if Pillow reads only the upper byte of values, and that byte has little or no information."""
 
 
 def is_deep_grey(mode: str) -> bool:

@@ -1,8 +1,10 @@
 """The decoded store: images of data sets as plain uint8 files, decoded once and then memory-mapped.
 
-FOLDER/imagenette64-bundled-1a2b3c4d/ train-pixels.bin  uint8 (n, c, h, w)      test-pixels.bin train-labels.bin  int64
-(n,)              test-labels.bin train-truth.bin   float32 (n, c, h, w)    test-truth.bin      if the true importance
-is known manifest.json     written last: shapes, checksums, means, repairs, source
+    FOLDER/imagenette64-bundled-1a2b3c4d/
+        train-pixels.bin, test-pixels.bin    uint8 (n, c, h, w)
+        train-labels.bin, test-labels.bin    int64 (n,)
+        train-truth.bin, test-truth.bin      float32 (n, c, h, w), only if the true importance is known
+        manifest.json                        written last: shapes, checksums, means, repairs, source
 
 `decode_dataset` writes these files; this module reads them.
 """
@@ -43,7 +45,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; it is pickled as the path of its folder, which each process opens once."""
+    """A decoded data set; pickling stores only the path of its folder, which each process opens once."""
 
     record: DatasetRecord
     folder: Path  # argument of `open_decoded`

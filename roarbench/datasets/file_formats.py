@@ -64,7 +64,7 @@ def list_class_names(folder: Path) -> list[str]:
         return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVERS)
     except OSError as error:
         seen = f"cannot read {folder}: {error.strerror}"
-        raise DataError(f"{seen}; write a folder with one folder of images per class") from error
+        raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
 
 
 def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
@@ -145,7 +145,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _add_file_name(file: Path) -> Iterator[None]:
-    """Add the file's name to errors of pyarrow; raises DataError if the file is a Git LFS pointer."""
+    """Add a file's name to pyarrow's errors in the block; raise DataError if the file is a Git LFS pointer."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -163,8 +163,8 @@ def refuse_lfs_pointer(file: Path) -> None:
 def list_split_files(folder: Path) -> dict[str, list[Path]]:
     """Return the parquet files of each split in a folder, in the order of their rows.
 
-    If `datasets` finds a single split, but file or folder names such as `Train` and `Test` name two splits, two are
-    returned.
+    If `datasets` finds a single split, but file or folder names such as `Train` and `Test` name two splits, both splits
+    are returned.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both variables once, at import
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
@@ -174,7 +174,7 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
         datasets.disable_progress_bars()
     if datasets.get_dataset_default_config_name(str(folder)) is None:
         names = list_some(datasets.get_dataset_config_names(str(folder)))
-        raise DataError(f"{folder} has several configurations: {names}; write the folder that holds the files of one")
+        raise DataError(f"{folder} has several configurations: {names}; name the folder that holds the files of one")
     found = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in found.items()}
     if len(splits) == 1:
@@ -183,7 +183,7 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
-    """Divide the files of a single split by split names in their own or their folders' names, if there are any."""
+    """Divide the files of a single split by the split names in file or folder names, if there are any."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     named = {name for pair in find_split_pairs(names.values()) for name in pair}
@@ -199,7 +199,7 @@ def refuse_missing_shards(files: list[Path]) -> None:
         there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
         if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
             seen = f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}'"
-            raise DataError(f"{seen}, but not {list_some(lacking)}; download the missing files")
+            raise DataError(f"{seen}; download the missing ones: {list_some(lacking)}")
 
 
 def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:

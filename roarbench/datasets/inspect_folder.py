@@ -51,7 +51,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 
     Raises:
         DataError: There are neither class folders nor parquet files with images and labels, there are too few images,
-            or images are damaged; a file is not a table, or has no column of classes.
+            images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         found = _infer_table(folder, say)
@@ -66,12 +66,12 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
             found = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
     else:
         what = "a file" if folder.exists() else "missing"
-        raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
+        raise DataError(f"{folder} is {what}; name a folder of class folders or of parquet files, or a CSV file")
     record = add_image_counts(found)
     if record.train_images < _FEWEST * record.classes:
         what = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {what} to train on in {record.classes} classes"
-        say(f"warning: {seen}; with fewer than {_FEWEST} of each, networks may stay at chance")
+        say(f"warning: {seen}; with fewer than {_FEWEST} per class, networks may stay at chance")
     return record
 
 
@@ -89,7 +89,7 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     texts = find_text_columns(table, label)
     for name, why in texts.items():
         if why:
-            say(f"warning: {path.name}: column '{name}' is left out, because it holds {why} and numbers in the others")
+            say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
         say(f"columns left out, because they hold text: {list_some(plain)}")
     kept = found if list(found) != others else ()
@@ -108,7 +108,7 @@ def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], obj
 
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
-    """Find the folders of training and test images; a name is empty if the folder is missing."""
+    """Return the names of the folders of training and test images; empty for a missing folder."""
     names = file_formats.list_class_names(folder)
     pairs = [
         [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
@@ -124,7 +124,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
         return found[0], ""
     if named := [name for name in names if is_split(name)]:
         others = list_some([name for name in names if name != named[0]])
-        advice = "name the split folders 'train' and 'test'; if it is a class, write the suite's file by hand"
+        advice = "name the split folders 'train' and 'test'; if '{named[0]}' is a class, write the suite's file by hand"
         raise DataError(f"{folder} has the folder '{named[0]}', named like a split, beside {others}; {advice}")
     return "", ""
 

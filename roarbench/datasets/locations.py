@@ -44,7 +44,9 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
     path = data or bundled
     if not path.is_file():
         seen = "its location on this machine is unknown" if path == Path() else f"{path} is not a file"
-        raise DataError(f"the table of {record.name}: {seen}; write --data FILE, or --suite FILE.toml that names it")
+        raise DataError(
+            f"the table of {record.name}: {seen}; add --data FILE, or use a suite's file that names the table"
+        )
     return path
 
 
@@ -61,7 +63,9 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is not a folder" if record.folder else "their location on this machine is unknown"
-        raise DataError(f"the images of {record.name}: {seen}; write --data DIR, or --suite FILE.toml that names them")
+        raise DataError(
+            f"the images of {record.name}: {seen}; add --data DIR, or use a suite's file that names the folder"
+        )
     return folder
 
 
@@ -149,12 +153,16 @@ def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
         yield
     except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
-        ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
+        ask = f"accept its terms at {page} and run `hf auth login` or set HF_TOKEN; or use --data DIR"
         raise DataError(f"the hub denies access to {record.hub} ({shorten_hub_error(error)}); {ask}") from error
     except Exception as error:  # the library raises many exception types, some private
-        token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
+        token = (
+            "; the data set needs a token: run `hf auth login` or set HF_TOKEN"
+            if record.gated and not get_token()
+            else ""
+        )
         seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)}){token}"
-        raise DataError(f"{seen}; give a local copy with --data DIR") from error
+        raise DataError(f"{seen}; name a local copy with --data DIR") from error
 
 
 def shorten_hub_error(error: Exception) -> str:

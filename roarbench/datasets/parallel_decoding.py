@@ -4,8 +4,8 @@ A part is the needed images of one row group, decoded by one process. Each part 
 pixels, so the result depends neither on the number of processes nor on their order. A journal lists the finished parts;
 a later call decodes the others.
 
-    PARTIAL/train-pixels.bin    of full length; missing parts are holes PARTIAL/journal.jsonl       {"part": "train 0
-        100", "tally": …}
+    PARTIAL/train-pixels.bin    file of full length; missing parts are holes
+    PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
 """
 
 import json
@@ -132,7 +132,7 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
     free = shutil.disk_usage(folder).free
     if size - written > free:
         room = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
-        raise StoreError(f"no space left in {folder.parent}; {room}; free some or choose another --store")
+        raise StoreError(f"no space left in {folder.parent}; {room}; free disk space or use another --store")
     return free
 
 
@@ -198,7 +198,7 @@ def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart
                 if isinstance(outcome.error, CallerError):
                     raise outcome.error
                 if outcome.error is not None:
-                    raise DataError(f"decoding stopped: {outcome.error}; the same command continues from there")
+                    raise DataError(f"decoding stopped: {outcome.error}; run the same command again to continue")
                 yield waiting.pop(outcome.name), outcome.value
 
 

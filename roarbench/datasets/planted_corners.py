@@ -1,7 +1,8 @@
 """Photographs with a class-coded patch in each corner (`planted-corners`, docs/planted.md).
 
-In the stored images, all four patches show the true class. Recipe `planted-corners@1` shows each network the true class
-only in the network's own corner, and random classes in the others. So the features that each network uses are known.
+In the stored images, all four patches show the true class. Training by the recipe `planted-corners@1` leaves
+the true class only in the network's own corner and puts random classes into the others. So the features that each
+network uses are known.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
     if top is None and not any(means) and set(stds) == {1.0}:
-        ways = "std = [255, …] for images in [0, 1], or range = 255 for the others"
-        raise CallerError(f"{seen}, possible for images in [0, 1] and in [0, 255]; write {ways}")
+        ways = "std = [255, …] for [0, 1], or range = 255 for [0, 255]"
+        raise CallerError(f"{seen}, which fits both images in [0, 1] and in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
     (largest,) = _numbers([top]) or (0.0,)
@@ -78,6 +78,8 @@ def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpola
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
     """Raise CallerError for settings that `resize_and_centre_crop` does not support."""
     if resize < size:
-        raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
+        raise CallerError(
+            f"resize is {resize}, but the square to cut out has {size} pixels per side; write resize = {size} or more"
+        )
     if interpolation not in INTERPOLATIONS:
         raise CallerError(f"interpolation is '{interpolation}', expected {', '.join(INTERPOLATIONS)}")

@@ -96,7 +96,7 @@ def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
     if len(labels) != count and not (small and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
-        raise DataError(f"{seen}; check that it is this data set; for a part of it, add --max-images N")
+        raise DataError(f"{seen}; check that the folder has this data set, or use --max-images N for a part of it")
     low, high = labels.min(), labels.max()
     if low < 0 or high >= record.classes:
         seen = low if low < 0 else high
@@ -112,7 +112,7 @@ def _read_arrays(
     expected = (len(labels), *record.shape)
     if pixels.shape != expected:
         raise DataError(
-            f"{record.name} has images of shape {pixels.shape}, expected {expected}; check that it is this data set"
+            f"{record.name} has images of shape {pixels.shape}, expected {expected}; check that this is the data set"
         )
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
@@ -226,7 +226,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
 
 
 def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
-    """Return the first files of a split: as many as contain the images of the data set."""
+    """Return the first files of a split, as many as are needed for the images of the data set."""
     kept: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
@@ -270,25 +270,25 @@ def make_read_error(error: Exception, where: str, record: DatasetRecord) -> Data
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Raise DataError if a reduced data set would lack a class or have only one, or is not smaller than the full one.
+    """Raise DataError if a reduced data set would lack classes, or if the limit exceeds the number of images.
 
     With 100 or more classes, some may be missing, but two are needed.
     """
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
-        words = f"of {record.name}" if least == record.classes else f"that a reduced version of {record.name} needs"
-        raise DataError(f"--max-images {limit} is below the {least} classes {words}; write {least} or more")
+        words = f"of {record.name}" if least == record.classes else f"that {record.name} needs at least"
+        raise DataError(f"--max-images {limit} is below the {least} classes {words}; use {least} or more")
     most = max(record.images.values())
     if limit is not None and limit > most:
-        seen = f"--max-images {limit} is above the {most:,} images that a split of {record.name} has"
-        raise DataError(f"{seen}; write fewer, or leave --max-images out for all")
+        seen = f"--max-images {limit} is more than the {most:,} images of the larger split of {record.name}"
+        raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")
 
 
 def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
     """Mark `limit` images by their labels, int64 (n,), balanced over the classes: the first images of each class.
 
-    All are marked if `limit` is None or at least their number. If `limit` is below the number of classes, one image of
-    each of the first classes is marked.
+    All images are marked if `limit` is None or at least their number. If `limit` is below the number of classes, one
+    image of each of the first classes is marked.
     """
     if limit is None or limit >= len(labels):
         return np.ones(len(labels), bool)
@@ -328,7 +328,7 @@ def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
 
 
 def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` random images of each class, bool (n,); below 1 it is a fraction, but at least one is marked."""
+    """Mark `count` random images of each class, bool (n,); below 1, `count` is a fraction, of at least one image."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):

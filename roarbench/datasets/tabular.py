@@ -81,7 +81,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _separator(path: Path) -> str:
-    """Return the separator of a CSV file, `,`, `;` or tab, which its first two lines show."""
+    """Return the separator of a CSV file, `,`, `;` or tab, found from its first two lines."""
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
@@ -129,7 +129,7 @@ def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], pa
             raise DataError(f"{path.name} has {UnknownName('column', name, has)}")
     names = [name for name in columns or has if name != label]
     if len(names) < 2:
-        raise DataError(f"{path.name} has {len(names)} features beside '{label}'; expected two or more")
+        raise DataError(f"{path.name} has {len(names)} features besides '{label}'; expected two or more")
     return names
 
 
@@ -151,7 +151,7 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
-        raise DataError(f"{path.name}: {seen}, the first is row {wrong[0] + 1}; fill them in or leave these rows out")
+        raise DataError(f"{path.name}: {seen} (first: row {wrong[0] + 1}); fill in numbers or leave these rows out")
     return values
 
 
@@ -208,8 +208,10 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not found:
-        seen = f"{path.name}: no column has a usual class name ({', '.join(LABELS)}), and the last one holds no classes"
-        raise DataError(f"{seen}; give it such a name, or write the suite's file by hand (docs/own-data.md)")
+        seen = f"{path.name}: no column has the usual name of a class column ({', '.join(LABELS)})"
+        raise DataError(
+            f"{seen}, and the last column holds no classes; rename the class column, or see docs/own-data.md"
+        )
     return found[0]
 
 
@@ -223,7 +225,7 @@ def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
 
 
 def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
-    """Return the string columns; for a mostly numeric one, an example of its other strings and their number."""
+    """Return the string columns; for a mostly numeric column, also an example and the number of its other strings."""
     found = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):

@@ -1,7 +1,7 @@
 """Nonlinear operations with modified backward passes: guided backprop, and DeepLIFT's rescale rule.
 
-Captum has the rescale rule too, but in captum overlapping windows of a max-pool overwrite each other, and the rule
-applies only to modules, each of which may be used only once.
+captum has the rescale rule too, but there overlapping windows of a max-pool overwrite each other, and the rule applies
+only to modules that are used once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ _ELEMENTWISE = {
     *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
-_NONE = 1e-10  # inputs with a smaller difference count as equal, and the derivative replaces the slope; captum's value
+_NONE = 1e-10  # inputs with a smaller difference count as equal: the derivative replaces the slope (as in captum)
 
 
 class Rectified(NamedTuple):
@@ -70,7 +70,7 @@ class Guided(TorchFunctionMode):
         return _Relu.apply(*found, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
-        """Describe in a few words why guided backprop cannot explain a network with this graph; empty if it can."""
+        """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
         others = find_unguided_rectifiers(logits)
         if not self.met and _HIDDEN not in others:
             return "needs ReLUs, but the network has none"

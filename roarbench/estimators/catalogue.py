@@ -52,12 +52,12 @@ ESTIMATORS = {row.id: row for row in sorted(_read_declared(), key=lambda row: no
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.shared)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
-    "untrained": "the same on the reference's network with random weights",
-    "shuffled": "the same on the reference with each layer's weights shuffled",
+    "untrained": "its map of the reference's network with random weights",
+    "shuffled": "its map of the reference with each layer's weights shuffled",
     "other-target": "its map of a random class that the reference does not predict",
     OTHER_REFERENCE: "its map of another reference of the suite",
-    OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
-    MATCHED_IMAGE: "its maps handed to other images, with as many features of each stratum as their own maps remove",
+    OTHER_IMAGE: "its map of another image, which has no information about this image",
+    MATCHED_IMAGE: "its map of another image, by which as many features of each stratum are removed as by the own map",
 }
 
 
@@ -157,7 +157,7 @@ def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
 def find_ranking_estimator(name: str) -> Estimator | None:
     """Return the estimator whose ranking removes features: the estimator itself, or the parent of some twins.
 
-    The parent's ranking is used by twins that exchange images or explain another reference. Returns None for
+    Twins that exchange images or explain another reference use the parent's ranking. Returns None for
     `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
     """
     estimator = find_estimator(name)
@@ -183,11 +183,11 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
 
 
 def find_estimator_or_placeholder(name: str) -> Estimator:
-    """Look up an estimator by id; for an id that only a newer version knows, return a record with the id alone."""
+    """Look up an estimator by id; for an id of a newer version, return a record that has only the id."""
     try:
         return find_estimator(name)
     except CallerError:
-        return Estimator(name, "", "", "not in this version's table of estimators")
+        return Estimator(name, "", "", "unknown to this version of roarbench")
 
 
 class Name(NamedTuple):
@@ -203,9 +203,9 @@ class Name(NamedTuple):
 
 
 def describe_control_inputs(control: str) -> str:
-    """Describe what a control knows of the network, as the predicate of a sentence."""
+    """Describe the information about the network that a control uses, as the predicate of a sentence."""
     told = find_estimator_or_placeholder(control).uses_prediction
-    return "knows no more of the network than the class that it predicts" if told else "never sees the network"
+    return "uses only the predicted class of the network" if told else "does not use the network"
 
 
 def find_display_name(estimator: str) -> Name:

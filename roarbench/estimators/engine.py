@@ -155,7 +155,7 @@ def compute_importance_maps(
         black: The black pixel, normalised, float (c, 1, 1).
         precision: Precision of the model's passes, emulated if the hardware lacks it; sums over noisy copies and along
             paths keep the dtype of the images.
-        note: Function that receives `Explained` for each group of images that was explained at once.
+        note: Function that receives `Explained` for each group of images that passed through the model together.
 
     Returns:
         Maps by estimator id, float (n, c, h, w) like the images; larger is more important.
@@ -183,7 +183,7 @@ def compute_maps_together(
     precision: Precision = Precision.FLOAT32,
     note: Callable[[list["Explained"]], object] = lambda explained: None,
 ) -> list[Maps]:
-    """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all of them.
+    """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all subjects.
 
     All subjects have the same images and image numbers; models, targets and normalisation may differ. Raises the errors
     of `compute_importance_maps`, and ValueError if the image numbers differ.
@@ -203,14 +203,14 @@ def compute_maps_together(
 
 def _check(subjects: Sequence[Subject]) -> None:
     if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
-        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
+        raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
     ids = subjects[0].batch.ids
     if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
-        raise ValueError("several models must explain the same images, got batches with different image numbers")
+        raise ValueError("batches of several models must have the same images, got different image numbers")
 
 
 class Explained(NamedTuple):
-    """Additional results for images that were explained at once."""
+    """Additional results for images that passed through the model together."""
 
     images: int
     # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,

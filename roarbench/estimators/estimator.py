@@ -79,8 +79,8 @@ def _unhashed_field(default: Any) -> Any:
 class Estimator:
     """An estimator, as a row of the table.
 
-    The fields up to `values`, except `about`, are its identity. A file of `families` declares the others; None means
-    not declared, which `tests/estimators/test_declarations.py` reports.
+    The fields up to `values`, except `about`, are its identity. A file of `families` declares the others. A field that
+    is None was not declared, which `tests/estimators/test_declarations.py` reports.
     """
 
     id: str  # value of `--estimators`
@@ -109,11 +109,11 @@ class Estimator:
     neighbours: bool | None = _unhashed_field(None)
     # `--estimators` may add the estimator to suites that do not name it
     addable: bool = _unhashed_field(True)
-    # the estimator has access to information that no image contains, so rows need not beat it
+    # the estimator uses information that no image contains, so rows need not beat it
     uses_ground_truth: bool = _unhashed_field(False)
-    # the control has access to the class that the explained network predicts, so its maps differ between networks
+    # the control uses the class that the explained network predicts, so its maps differ between networks
     uses_prediction: bool = _unhashed_field(False)
-    # the default of `samples` is far from the method's limit, so tables show the number
+    # the default of `samples` is too small for convergence, so tables show the number
     few_samples: bool = _unhashed_field(False)
     most_features: int = _unhashed_field(0)  # maximum features per image; 0 for any number
     module: str = _unhashed_field("")  # file of `families` that declares the estimator
@@ -168,7 +168,7 @@ class Estimator:
 
     @property
     def submitted(self) -> bool:
-        """Return whether it is a submission."""
+        """Return whether the estimator is a submission."""
         return self.base == SUBMISSION
 
     @property
@@ -198,9 +198,9 @@ class Estimator:
 
     @property
     def is_model_free(self) -> bool:
-        """Return whether it is a control that knows at most the predicted class; other rows must beat such controls.
+        """Return whether the estimator is a control that uses at most the predicted class; rows have to beat these.
 
-        Twins, `random-redrawn` and controls that know the ground truth are not included.
+        Twins, `random-redrawn` and controls that use the ground truth are not included.
         """
         return self.control and self.is_ranked and not self.uses_ground_truth
 
@@ -232,7 +232,7 @@ class ClassImages(NamedTuple):
     weights: Tensor
 
     def to(self, device: torch.device) -> ClassImages:
-        """Return both on a device."""
+        """Return a copy of the class images on a device."""
         return ClassImages(self.means.to(device), self.weights.to(device))
 
 
@@ -246,7 +246,7 @@ class Batch(NamedTuple):
     # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
     by_class: ClassImages | None = None  # class statistics of the training images; None if no control needs them
-    seed: int = 0  # seed of the explained network's training, for controls that know the network's features
+    seed: int = 0  # seed of the explained network's training, for controls that use the network's true features
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; image numbers stay on the CPU, where random numbers are drawn."""

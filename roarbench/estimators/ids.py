@@ -90,7 +90,7 @@ class Parameter(NamedTuple):
 
     about: str
     expected: str  # description of the allowed values
-    read: Callable[[str], Value | None]  # converts a text; None for other texts
+    read: Callable[[str], Value | None]  # converts a string; None for strings that are not allowed
 
 
 def _number(most: float) -> tuple[str, Callable[[str], Value | None]]:

@@ -198,11 +198,11 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
         lacks = (
             "has a single position or is a gate" if number <= len(blocks) else f"does not exist: the network has {has}"
         )
-        raise RunError(f"layer {layer} {lacks}; write layer=last")
+        raise RunError(f"layer {layer} {lacks}; use layer=last")
     if outputs and count_convolutions(model) > 1:
         return outputs[-1][1]
     raise RunError(
-        "no layer is suitable: expected two convolutions, and a layer with several positions that is no gate"
+        "no layer is suitable: expected two convolutions, and a layer with several positions that is not a gate"
     )
 
 
@@ -295,7 +295,7 @@ def _trace(model: nn.Module) -> GraphModule:
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
-        raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave it out") from error
+        raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
 
 
 def _step(node: Node, module: nn.Module | None) -> nn.Module:
@@ -305,7 +305,7 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
     if isinstance(module, (*_POOLS, *_PADS)):
         return copy.deepcopy(module)
     if isinstance(module, _LINEAR):
-        raise RunError(f"lrp supports modules that are used once, but {node.target} is used twice; leave it out")
+        raise RunError(f"lrp supports only modules that are used once, but {node.target} is used twice; leave lrp out")
     tensors = len(node.all_input_nodes)
     if module is None and node.target in _ADDS and tensors == 2:
         return Sum()
@@ -323,7 +323,7 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
 
 
 def _no_rule(step: str) -> RunError:
-    return RunError(f"lrp has no rule for {step}, an operation of the network; leave it out")
+    return RunError(f"lrp has no rule for {step}, an operation of the network; leave lrp out")
 
 
 def _call_of(node: Node) -> Callable[[Tensor], Tensor]:

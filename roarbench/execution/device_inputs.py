@@ -75,7 +75,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill.
 
     Raises:
-        CallerError: The fill is not the mean, so the images are filled once and kept, and they do not fit in memory.
+        CallerError: The fill is not the mean, so all filled images must be kept in memory, and they do not fit.
     """
     images, bits, mean = (
         get_device_pixels(data, split),
@@ -85,7 +85,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
     if not can_fit_in_memory(data, images[0].nbytes):
-        raise CallerError(f"fill '{cell.fill}' keeps all images in memory, and they do not fit; write the fill mean")
+        raise CallerError(f"fill '{cell.fill}' keeps all images in memory, but they do not fit; use the fill mean")
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
@@ -139,8 +139,8 @@ def make_packed_other_image_masks(
         images: The images.
         run: The run that uses the masks.
         rankings: Rankings of the run's row.
-        removed: Packed masks of each image's own map, uint8 (n, width), which the matched masks are matched to.
-        others: For each image the number of the image whose map it gets, int64 (n,).
+        removed: Packed masks of the images' own maps, uint8 (n, width); the result has as many features per stratum.
+        others: Number of the image whose map each image gets, int64 (n,).
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)

@@ -72,7 +72,7 @@ def format_designs(designs: list[Design], device: str) -> Iterator[str]:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]
         rows += [[each.step, f"{each.trainings:,}", f"{each.seconds / _DAY:,.1f}"] for each in designs]
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-        yield "  the same question, shorter step by step:"
+        yield "  steps from the full suite to this shorter version:"
         for step, *numbers in rows:
             right = "".join(f"  {number:>{width}}" for number, width in zip(numbers, widths, strict=True))
             yield f"    {step:<{first}}{right}"
@@ -103,7 +103,7 @@ def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]
                 part = replace(part, blocks=blocks)
                 yield words, part
     if part.blocks != short.blocks or part.maps != short.maps:
-        yield f"{len(short.estimators)} rows, maps in {short.maps}: {short.title}", short
+        yield f"{len(short.estimators)} estimators, maps in {short.maps}: {short.title}", short
 
 
 def find_existing_shared_inputs(
@@ -204,12 +204,14 @@ class Plan:
                 f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
                 f"  time {self._clock(rates)}",
                 f"  {trained}; disk {format_bytes(self._disk)}, "
-                f"memory {format_bytes(work.memory)} a worker; details: plan",
+                f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
             )
         )
 
     def _clock(self, rates: Rates) -> str:
-        unknown = "" if None not in rates.seconds(self.work).values() else ", without the parts that were not measured"
+        unknown = (
+            "" if None not in rates.seconds(self.work).values() else "; parts without a measurement are not included"
+        )
         return f"{_together(self.wall(rates))} of wall time with {self._by(rates)}{unknown}"
 
     def _lines(self) -> Iterator[str]:
@@ -228,14 +230,12 @@ class Plan:
             yield f"  together {self._clock(rates)}"
         disk = f"disk {format_bytes(self._disk)}"
         if work.extracted:
-            disk += f", {format_bytes(work.extracted)} of it for the removed features of each worker's training"
+            disk += f", {format_bytes(work.extracted)} of it for the masks that the workers' trainings use"
         if work.sealing:
             disk += f", up to {format_bytes(work.disk + self.workers * work.sealing)} while rankings are joined"
-        rankings = f" and {format_bytes(work.planes)} a ranking in use" if work.planes else ""
-        shared = (
-            f"{format_bytes(work.images)} of images{rankings}; with less memory, these are read from disk in each epoch"
-        )
-        yield f"  {disk}; memory {format_bytes(work.memory)} a worker, and for all of them {shared}"
+        rankings = f" and {format_bytes(work.planes)} for each ranking in use" if work.planes else ""
+        shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
+        yield f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
         gpus = self.estimates[-1].gpus
         device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
@@ -249,7 +249,7 @@ class Plan:
             "reference": f"{work.images_reference:,.0f} images",
             "attribution": f"{work.images_explained:,} passes",
             "noise": f"{work.copies_drawn:,} noisy copies",
-            "submission": f"{work.images_submitted:,} maps by its own code",
+            "submission": f"{work.images_submitted:,} maps by submitted code",
             "ranking": f"{work.images_ranked:,} rankings",
             "filling": f"{work.images_filled:,} images",
             "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
@@ -292,8 +292,8 @@ def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) 
     there = sum(path.stat().st_size for path in parts)
     needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:
-        room = f"the plan needs {format_bytes(needed)} more, {format_bytes(free)} are free"
-        raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")
+        room = f"the plan needs {format_bytes(needed)} more, but only {format_bytes(free)} are free"
+        raise StoreError(f"no space left in {workspace.root}; {room}; free disk space or use another --store")
 
 
 def make_plan(

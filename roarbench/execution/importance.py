@@ -92,7 +92,7 @@ def make_and_time_maps(
 
 
 def make_maps_for_networks(request: Requests, split: Split, start: int, stop: int) -> Made:
-    """Make the maps of a range of images for several explained networks; noise is drawn once for all.
+    """Make the maps of a range of images for several explained networks; noise is drawn once for all networks.
 
     The maps stay on their device.
     """
@@ -132,7 +132,7 @@ def make_maps_and_ties(
 
 
 class _Explaining(NamedTuple):
-    """Estimators of one group with the images and the network that they explain."""
+    """Estimators of one group, with the explained network and its images."""
 
     explained: ReferenceModel
     estimators: list[Estimator]

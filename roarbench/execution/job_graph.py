@@ -43,7 +43,7 @@ class Step(NamedTuple):
     job: Job
     needs: tuple[str, ...]
     keys: tuple[str, ...] = ()  # keys of the step's lease
-    # tells whether the store's folder has the step's output, unless the output is a result; called before the step
+    # returns whether the store's folder has the step's output, unless the output is a result; called before the step
     # starts
     made: Callable[[], bool] = bool
     recipe: str = ""  # recipe of the step's training; empty without training
@@ -296,7 +296,7 @@ class Schedule:
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
     def look_again(self) -> None:
-        """Queue the steps of other processes again, as these may have finished or died."""
+        """Queue the steps of other processes again, because these processes may have finished or died."""
         while self.elsewhere:
             self.wait(self.elsewhere.pop())
 
@@ -311,7 +311,7 @@ class Schedule:
         self.wait(step.job.name)
 
     def again(self, step: Step, reason: str) -> None:
-        """Queue a step again that its machine interrupted for this reason."""
+        """Queue a step again after its machine interrupted it for this reason."""
         self.cut_off[step.job.name].append(reason)
         self.wait(step.job.name)
 

@@ -116,7 +116,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
-    rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
+    rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _network(judge, run, rankings, checkpoint)
@@ -170,7 +170,7 @@ def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None
     weights = rankings.weights if rankings else ""
     here = store.checksum()
     if rankings and weights and here and weights != here:
-        found = f"{rankings.folder} was made with a different reference than the one in {store.folder}"
+        found = f"{rankings.folder} was made for a different network than the one in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a new --store")
     return weights if run.cell.retrain.trains else here
 
@@ -189,7 +189,8 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     if rankings is None:
         if cell.fill != "mean":
             raise CallerError(
-                f"fill '{cell.fill}' is computed once per image; for {cell.estimator} write the fill mean"
+                f"fill '{cell.fill}' is computed once per image, but {cell.estimator} changes its masks in every "
+                "epoch; use the fill mean"
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         held = load_pixels(images, split)
@@ -211,8 +212,8 @@ def make_test_inputs(
     return _inputs(images, run, rankings, Split.TEST)
 
 
-def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
-    """Return the rankings by which a run removes features: its row's, exchanged between images for some twins."""
+def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+    """Return the rankings by which a run removes features; some twins exchange them between images."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
@@ -223,7 +224,7 @@ def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Ra
 
 
 def _twin(run: Run) -> str:
-    """Return which twin a run's row is; empty for rows that are no twins and for untouched images."""
+    """Return the kind of twin of a run's row; empty for rows that are not twins and for untouched images."""
     row = run.cell.estimator_record
     return row.twin if row else ""
 
@@ -266,7 +267,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     """
     first, row = runs[0], work.row_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
-    rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
+    rankings = exchange_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.explained_by(first)
     judges = {each: _judge(each, each.store.checksum()) for each in map(work.scored_by, runs)}
     results, remarks = list[RunResult](), dict[str, str]()

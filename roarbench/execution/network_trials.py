@@ -62,7 +62,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
 
     Raises:
         CallerError: The network cannot be built, cannot take the images, returns logits of another shape, or cannot be
-            folded for its maps; or its weights and an image do not determine the image's logits.
+            folded for its maps; or an image's logits depend on more than the weights and the image.
     """
     if suite.own is None:
         return Fitted(suite)
@@ -144,7 +144,9 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         if not isinstance(logits, Tensor):
             seen = f"{suite.model} returned a {type(logits).__name__} for two images"
-            raise CallerError(f"{seen}, expected logits of shape {wanted}, or an object that has them as .logits")
+            raise CallerError(
+                f"{seen}, expected logits of shape {wanted}, or an object with such logits as its attribute .logits"
+            )
         seen, more = f"shape {tuple(logits.shape)}", logits.ndim == 2 and logits.shape[1] > record.classes
         remedy = (
             f"; write classes = {logits.shape[1]} under [data], and label images by the network's outputs"
@@ -160,7 +162,8 @@ def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         remedy = 'write maps = "float32"'
-        raise CallerError(f'maps is "{suite.maps}", and {suite.model} cannot be folded ({seen}); {remedy}') from error
+        folding = f"the batch norm of {suite.model} cannot be folded into its convolutions"
+        raise CallerError(f'maps is "{suite.maps}", but {folding} ({seen}); {remedy}') from error
 
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
@@ -190,11 +193,11 @@ class PeakTrials(NamedTuple):
 
 
 def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
-    """Find a peak learning rate by three short trainings: the second largest that is nearly as good as the best.
+    """Find a peak learning rate by three short trainings: the second largest of the nearly best.
 
-    If only one is that good, it is chosen. The largest is avoided because a full training stays longer at its peak and
-    may diverge even if a short one does not. All draws use one seed, so the same suite and images give the same peak.
-    No test image is read.
+    If only one rate is nearly best, it is chosen. The largest is avoided because a full training stays longer at its
+    peak and may diverge even if a short one does not. All draws use one seed, so the same suite and images give the
+    same peak. No test image is read.
 
     Raises:
         CallerError: The network cannot be built, or its published weights cannot be read.
@@ -209,13 +212,15 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     total, classes = int(test.sum()), images.record.classes
     trained = not is_near_chance(correct[place], total, classes)
     each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
-    line = f"three trials of at most {STEPS} steps on {len(chosen) - total} training images: {each} correct on {total}"
-    found = f"peak = {peaks[place]:g}" if trained else "the network trains at none of the peak learning rates"
-    return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line} others)")
+    line = (
+        f"three trials of at most {STEPS} steps on {len(chosen) - total} training images; correct on {total} others: "
+    )
+    found = f"peak = {peaks[place]:g}" if trained else "the network stays near chance at all three peak learning rates"
+    return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line}{each})")
 
 
 def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
-    """Write the peak learning rate that was found to the text of a user's suite; full sides if smaller images fail.
+    """Write the peak learning rate found to the text of a user's suite, and full sides if smaller images fail.
 
     Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.
     """

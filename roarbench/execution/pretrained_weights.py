@@ -31,13 +31,13 @@ _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-_WRITE = "write torch.save(model.state_dict(), FILE)"
+_WRITE = "save weights with torch.save(model.state_dict(), FILE)"
 _NORMALISED = ("mean", "std", "range")
 # batch norm's counter, missing from old files; counter of averaged weights
 _COUNTERS = ("num_batches_tracked", "n_averaged")
 _KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
 _REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
-# harmless content of checkpoints beside weights: options, and NumPy's numbers and arrays by old and new module name
+# harmless content of checkpoints besides weights: options, and NumPy's numbers and arrays by old and new module name
 _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
 _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _REBUILDS for core in ("core", "_core")]
 
@@ -84,7 +84,9 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
         state = timm.create_model(name, pretrained=True).state_dict()
     except Exception as error:  # the hub may fail, or timm has no published weights for the network
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
-        raise CallerError(f"cannot fetch the weights of timm:{name} ({seen}); write timm:{name}@FILE") from error
+        raise CallerError(
+            f"cannot fetch the weights of timm:{name} ({seen}); download the file and write timm:{name}@FILE"
+        ) from error
     _check(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
     of = timm.get_pretrained_cfg(name)
@@ -127,9 +129,11 @@ def _fetch(file: str) -> Path:
             torch.hub.download_url_to_file(url, str(path), checksum, progress=sys.stderr.isatty())
         except (OSError, RuntimeError) as error:  # no network, or the checksum differs
             seen = f"cannot fetch {url} ({error})"
-            raise CallerError(f"{seen}; put the file into {path.parent}, or give it with --reference FILE") from error
+            raise CallerError(f"{seen}; put the file into {path.parent}, or name it with --reference FILE") from error
     if not compute_sha256(path).startswith(checksum):
-        raise CallerError(f"{path} is not torchvision's file: its checksum differs; delete it")
+        raise CallerError(
+            f"{path} is not torchvision's file: its checksum differs; delete it, so that it is downloaded again"
+        )
     return path
 
 
@@ -151,21 +155,21 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
     found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
+    faults = [f"{one} is missing" for one in wanted.keys() - found.keys()]
     faults += [f"{one} is unexpected" for one in found.keys() - wanted.keys()]
     faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-        advice = "give weights of that network"
+        advice = "use weights of that network"
         if "@" not in name:  # names of users' own networks contain `@`
-            advice = f"give weights of a {name}, or name your own network in a suite's file (docs/own-data.md)"
+            advice = f"use weights of {name}, or specify your own network in a suite's file (docs/own-data.md)"
         raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
 
 
 def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
     """Explain why a tensor cannot replace another; empty if it can."""
     if found.shape != wanted.shape:
-        return f"{name} is {tuple(found.shape)}, expected {tuple(wanted.shape)}"
+        return f"{name} has shape {tuple(found.shape)}, expected {tuple(wanted.shape)}"
     if found.is_floating_point() != wanted.is_floating_point():
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (found, wanted)]
         return f"{name} has type {kinds[0]}, expected {kinds[1]}"
@@ -228,9 +232,7 @@ def _read_torch(path: Path) -> WeightFile:
     (key, state), *others = found.items()
     if different := [other for other, value in others if not _are_equal(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
-        raise CallerError(
-            f"{seen}; write torch.save(torch.load(FILE)[{different[-1]!r}], OTHER), or use another of these names"
-        )
+        raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(_make_dense(state), _normalise(loaded))
 
 
@@ -257,14 +259,17 @@ def _normalise(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explain_unreadable(path: Path, error: Exception) -> str:
-    """Return why a file cannot be read, and what to write instead."""
+    """Explain why a file cannot be read, and how to save weights instead."""
     code: list[str] = []
     with suppress(Exception):
         code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if "TorchScript" in str(error):
-        return f"{path} is a TorchScript program; write torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
+        program = f"{path} is a TorchScript program"
+        return f"{program}; save its weights with torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
     if code:
-        seen = f"cannot read {path}, which contains {list_some(sorted(code))}: only numbers are read, no code is run"
-        return f"{seen}; {_WRITE} if you trust the file"
-    seen = f"cannot read {path} ({type(error).__name__}), which is truncated, damaged or no torch or safetensors file"
-    return f"{seen}; {_WRITE}, or safetensors"
+        seen = f"cannot read {path}: it contains code ({list_some(sorted(code))}), and code in weights is never run"
+        return f"{seen}; if you trust the file, load it and {_WRITE}"
+    seen = (
+        f"cannot read {path} ({type(error).__name__}): it is truncated, damaged, or not a file of torch or safetensors"
+    )
+    return f"{seen}; {_WRITE}, or as safetensors"

@@ -17,7 +17,7 @@ from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
+from roarbench.execution.workload import count_filled_images, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
     describe_run,
@@ -73,7 +73,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
     cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-    filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+    filled = sum(count_filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
@@ -255,8 +255,8 @@ class DecodeWatch(Meter):
         """Show the progress."""
         if self._first is None:
             self._first, self._start = progress, time.monotonic()
-            before = f", {progress.done:,} of them done before" if progress.done else ""
-            room = f"{format_bytes(progress.size)} of disk, {format_bytes(progress.free)} are free"
+            before = f", {progress.done:,} of them already decoded" if progress.done else ""
+            room = f"{format_bytes(progress.size)} of disk space needed, {format_bytes(progress.free)} free"
             self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {room}", soft_wrap=True)
             return
         elapsed = time.monotonic() - self._start
@@ -278,7 +278,7 @@ def _words(event: Event) -> str:
         text = describe_run(Point(step.run.cell, step.run.seed))
     else:
         text = "reference trained" if step.kind == "reference" else step.job.name
-    return f"{text}, by another command" if event.elsewhere else text
+    return f"{text}, done by another command" if event.elsewhere else text
 
 
 def _question(event: Event) -> str:

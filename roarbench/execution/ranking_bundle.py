@@ -3,9 +3,9 @@
     index.json                 the suite, its images, the author, and every file with its hash
     rankings/, references/     the suite's files as in a store, 3 bits per feature
 
-A folder may contain only the networks, so that another machine explains the same ones. Their predictions on a split may
-be missing, as a store has only those that its runs needed; the importing store makes the others. Nothing is imported
-unless every file fits the suite and the images of the importing store.
+A folder may contain only the networks, so that another machine can explain the same networks. Their predictions on a
+split may be missing, because a store has only the predictions that its runs needed; the importing store computes the
+missing ones. Nothing is imported unless every file fits the suite and the images of the importing store.
 """
 
 import json
@@ -49,13 +49,13 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
     """Export the rankings of a suite and the networks that they explain to a new folder.
 
     Raises:
-        CallerError: The folder exists, the store lacks some of the files, or the suite explains no network.
+        CallerError: The folder exists, the store lacks some of the files, or the suite has no explained network.
         StoreError: A file was altered, or the folder cannot be written.
     """
     specs = [] if references_only else _specs(work)
     root, names = work.workspace.root, _names(work, specs)
     if not names:
-        raise CallerError(f"{work.suite.title} explains no network; leave --references-only out")
+        raise CallerError(f"{work.suite.title} has no explained network; leave --references-only out")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
     there = [name for name in names if (root / name).exists()]
@@ -88,7 +88,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         copy = _copy_files(folder, Path(temporary), index.files)
         for name, noted in index.files.items():
             if (seen := compute_sha256(copy / name)) != noted:
-                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
+                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, expected {noted[:12]}… as in {INDEX}")
         with _name_source(copy, folder, "nothing was imported"):
             found = _read_checked(work, copy, specs)
         with store.database.write() as connection:
@@ -146,7 +146,7 @@ def _read_index(folder: Path) -> ShippedIndex:
         index = ShippedIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
         check_record(index)
         if index.format != 1:
-            raise ValueError(f"its format is {index.format}, this version reads 1")
+            raise ValueError(f"it has format {index.format}, this version reads format 1")
     except _ODD as error:
         raise StoreError(f"{path} is not an index of rankings: {fit_on_one_line(str(error), 200)}") from None
     return index
@@ -154,18 +154,18 @@ def _read_index(folder: Path) -> ShippedIndex:
 
 def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
     """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
-    expected = f"{work.suite.title} on the images {work.images.fingerprint[:8]}"
+    expected = f"{work.suite.title} on images {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
-        raise StoreError(f"{folder} is for {index.suite} on the images {index.data[:8]}, expected {expected}")
+        raise StoreError(f"{folder} has files for {index.suite} on images {index.data[:8]}, expected {expected}")
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
-        raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
+        raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     wanted = {*_names(work, specs)}
     wanted = _needed(wanted) | (wanted & {*index.files})
-    for names, where in ((found, "the folder"), (wanted, expected)):
+    for names, where in ((found, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):
-            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is in {INDEX} or in {where}, but not in both")
+            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is only in one of {INDEX} and {where}")
 
 
 def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
@@ -181,7 +181,9 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
         other.rankings.verify(spec)
         found.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
-            raise ValueError(f"{rankings.folder} explains a different network than the one in the same folder")
+            raise ValueError(
+                f"{rankings.folder} has rankings of a different network than the one that is stored with them"
+            )
         for split in spec.splits:
             _check_count(rankings.folder, len(rankings.planes(split)), work, split)
     return found
@@ -189,7 +191,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
 
 def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
-        raise ValueError(f"{place} is for {seen:,} {split} images, expected {expected:,}")
+        raise ValueError(f"{place} has {seen:,} {split} images, expected {expected:,}")
 
 
 def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
@@ -197,5 +199,5 @@ def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
     own = {name: noted for name, noted in own.items() if name in _needed(own) or (root / name).exists()}
     if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
-        raise StoreError(f"{root / place} has different files; name a new --store")
+        raise StoreError(f"{root / place} already has different files; use a new --store")
     return (root / place).exists()

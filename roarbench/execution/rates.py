@@ -69,7 +69,7 @@ def _multiply(images: int, seconds: float | None) -> float | None:
 
 
 class Assumed(NamedTuple):
-    """Operations per second of a device that need not be present."""
+    """Assumed operations per second of a device, which need not be present."""
 
     device: str
     gpus: int
@@ -82,12 +82,12 @@ class Assumed(NamedTuple):
 
 
 CORE = Assumed(
-    *("one core", 0, "60 GFLOP/s of a core in training, 40 else"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
+    *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
 )
 GPU = Assumed(  # 3,300 images per second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
     "one GPU",
     1,
-    "an H200 at 81 TFLOP/s in training, 40 else, as ResNet-50 at 224 may reach: not measured",
+    "an H200 at 81 TFLOP/s in training, 40 otherwise (not measured; ResNet-50 at 224 may reach them)",
     train=8.1e13,
     predict=4e13,
     explain=4e13,

@@ -63,7 +63,7 @@ class Reproduction:
         pairs = [("code", old.code_version, new.code_version)]
         before, now = old.known, new.known
         pairs += [(name, before[name], now[name]) for name in before if name in now]
-        return [f"{name} {then} then, {here} now" for name, then, here in pairs if then != here]
+        return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
 
     def text(self) -> str:
         """Return the report for a terminal."""
@@ -71,11 +71,12 @@ class Reproduction:
         answers = int((old.answers != new.answers).sum())
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
         lines = [
-            f"{self.verdict}: {new.correct} of {new.total} correct, stored {old.correct}",
-            f"  {answers} answers differ, {rankings}, margin {100 * self.margin:.1f} points",
+            f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
+            f"  correctness differs on {answers} images, {rankings}, "
+            f"95 % of chance differences are below {100 * self.margin:.1f} points",
         ]
         if self.verdict is not ReproductionOutcome.EQUAL:
-            lines += [f"  {line}" for line in self.differences or ["no difference of versions or hardware is known"]]
+            lines += [f"  {line}" for line in self.differences or ["no difference in versions or hardware is known"]]
         return "\n".join(lines)
 
 
@@ -109,8 +110,8 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         record = suite.dataset_record
         images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
     if images.fingerprint != run.data:
-        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
-        raise DataError(f"{words}; name their folder with --data")
+        words = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
+        raise DataError(f"{words}; name the folder of those images with --data")
     console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
@@ -126,14 +127,14 @@ def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
         seen = f"{estimator} runs without the sandbox, with your rights"
-        raise CallerError(f"{seen}; read its source and write --trust-submission")
+        raise CallerError(f"{seen}; read its source, then add --trust-submission")
 
 
 def _find(store: ResultsStore, key: str) -> RunResult:
     found = find_key(store, key)
     if not (stored := store.results([found])):
         hint = Hint("; `{}` shows its state", "run-info", (found,))
-        raise CallerError(f"the run {found} has no result here", hint)
+        raise CallerError(f"the run {found} has no result in this store", hint)
     return stored[found]
 
 
@@ -156,9 +157,9 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
         if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
     if run.given and run.network and not run.cell.retrain.trains:
-        seen = f"this run explains {run.given} and scores another network, which is not in this store"
-        raise CallerError(f"{seen}; write --reference FILE for each of the two networks")
-    raise CallerError(f"no suite of this version has the run {run.key}; use the version of roarbench that made it")
+        seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
+        raise CallerError(f"{seen}; add --reference FILE for each of the two networks")
+    raise CallerError(f"no suite of this version has the run {run.key}; use the version of roarbench that stored it")
 
 
 def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
@@ -198,9 +199,10 @@ def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str,
     published = {each: name for each in needed if (name := each.partition("@")[0]) in PUBLISHED}
     known = {given: place for given, place in {**own, **published, **named}.items() if place}
     if lacking := [each for each in needed if each not in known]:
-        other = next((f"--reference {place} is {each}, " for each, place in named.items() if each not in needed), "")
-        seen = f"{other}this run {' and '.join(map(' '.join, zip(('explains', 'scores'), needed, strict=False)))}"
-        raise CallerError(f"{seen}; write --reference FILE, a file with that checksum, for {' and '.join(lacking)}")
+        wrong = (f"--reference {place} is {each}, but " for each, place in named.items() if each not in needed)
+        has = " and ".join(map(" ".join, zip(("has maps of", "scores"), needed, strict=False)))
+        seen = f"{next(wrong, '')}this run {has}"
+        raise CallerError(f"{seen}; for {' and '.join(lacking)} add --reference FILE, a file with that checksum")
     return tuple(known[each] if each in needed else "" for each in suite.given.split(","))
 
 
@@ -230,9 +232,9 @@ def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: Run
 
     Two trainings that are not equal bit by bit differ like two seeds; with different rankings, they differ like two
     explained networks with a training each. The difference has twice the variance of one run. In addition, d
-    predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is estimated from rows that are
-    not self-reported, since these could claim any margin: rows of the run's protocol, or of ROAR if that has no
-    repetitions.
+    predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is estimated from rows of the
+    run's protocol, or of ROAR if that protocol has no repetitions. Self-reported rows are not used, because they could
+    claim any margin.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))

@@ -48,7 +48,7 @@ from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
-from roarbench.text import wrap_lines
+from roarbench.text import fold_lines
 
 # starts an engine with this many workers; the engine has idle, submit and wait
 Start = Callable[[int], AbstractContextManager[Any]]
@@ -137,7 +137,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
 
 def _is_of_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run: one in its cells, or one of its networks on untouched images."""
+    """Return whether ROAR's table needs a run: a run of its cells, or of its networks on untouched images."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
@@ -146,15 +146,15 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
     measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
-    console.print(wrap_lines(plan.brief(), console.width), soft_wrap=True)
+    console.print(fold_lines(plan.brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
 
 def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
     """Decode the images of a suite if needed, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
-        seen = f"{request.suite.title} has only test images, so no network to explain can be trained"
-        raise CallerError(f'{seen}; write --reference FILE, or train = "…" in its file')
+        seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
+        raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starts:
         _try_weights(request)
     store.refuse_other_machines()
@@ -218,7 +218,7 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
     if NEAR_CHANCE in words and not _is_useless(suite_results):
         question = "; check that its weights are the right ones" if suite_results.suite.given else ""
-        console.print(f"warning: a reference is near chance, so its maps are not meaningful{question}", soft_wrap=True)
+        console.print(f"warning: a reference is near chance, so its maps are meaningless{question}", soft_wrap=True)
 
 
 def _is_useless(suite_results: SuiteResults) -> bool:
@@ -239,10 +239,10 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
     if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
         advice = f"write {found.line} under [recipe]"
     else:
-        more = f"a limit above {limit}, " if limit else ""
-        advice = f"write {more}other epochs, another peak or another network: {found.line}"
-    seen = f"{suite_results.title}: {suite_results.reference_words}, so its maps are not meaningful"
-    raise CallerError(f"{seen}; stopped before any network is trained with them; {advice}")
+        more = f"a --max-images above {limit}, " if limit else ""
+        advice = f"use {more}other epochs, another peak or another network: {found.line}"
+    seen = f"{suite_results.title}: {suite_results.reference_words}, so maps of the reference are meaningless"
+    raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 
 
 @contextmanager
@@ -271,7 +271,7 @@ def start_work(
             if step.run
         ]
         for why, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
-            console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
+            console.print(f"{count} of {len(runs)} runs are left out on this machine: {why}", soft_wrap=True)
         out = {run for event in left_out for run in event.step.runs}
         runs = [run for run in runs if run not in out]
         shown = [*build_job_graph(work, runs), *(event.step for event in left_out)]
@@ -288,7 +288,7 @@ def _try_weights(request: Request) -> None:
     for number, given in enumerate(request.weights):
         model, source = suite.network_of(number)
         if not given:
-            raise CallerError(f"the weights of {model} are specified only in the suite's file; write --suite FILE.toml")
+            raise CallerError(f"the weights of {model} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
         load_starting_weights(

@@ -48,7 +48,7 @@ def store_submissions(
     """
     if mode.cuda and not torch.cuda.is_available():
         raise CallerError(
-            "PyTorch finds no GPU on this machine; leave out --submission-device, or install PyTorch for CUDA"
+            "PyTorch finds no GPU on this machine; leave --submission-device out, or install PyTorch for CUDA"
         )
     accepted = []
     for submission in () if mode.trust else submissions:

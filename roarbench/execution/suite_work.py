@@ -68,7 +68,7 @@ class SuiteWork:
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
     def explained_in(self, spec: RankingSpec) -> "ReferenceModel":
-        """Return the explained network of a ranking; for controls, which explain none, the first one."""
+        """Return the explained network of a ranking; for controls, which use none, the first one."""
         return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
     def number_of(self, run: Run) -> int:
@@ -95,7 +95,7 @@ class SuiteWork:
     def row_spec(self, run: Run) -> RankingSpec | None:
         """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
 
-        It is the ranking of each image itself, even if the run exchanges rankings between images.
+        Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
         estimator = run.cell.ranked_by
         return self.ranking_spec(estimator, run.cell.unit, self.number_of(run)) if estimator else None

@@ -40,10 +40,10 @@ def count_workers(requested: int | None, side: int | None = None) -> int:
     """Return the number of processes on this machine; raise CallerError if it is less than 1 or too large."""
     most = PER_CORE * count_cores()
     if requested is not None and requested < 1:
-        raise CallerError(f"--workers is {requested}, expected at least 1; write 1 to {most}")
+        raise CallerError(f"--workers is {requested}, expected at least 1; use 1 to {most}")
     if requested and requested > most:
         seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
-        raise CallerError(f"{seen}; write {most} or less")
+        raise CallerError(f"{seen}; use {most} or less")
     return requested or count_default_workers(side)
 
 
@@ -88,7 +88,7 @@ def measure_rates(
     if isinstance(error, CallerError):
         raise error
     if error is not None:
-        say(f"{suite.title}: the speed could not be measured ({error}); the times below are assumed")
+        say(f"{suite.title}: the speed could not be measured ({error}); the times below use assumed rates")
         found = assume_rates(suite, GPU if engine.gpus else CORE)
     for lack in found.lacks:
         say(f"{suite.title}: {lack}")

@@ -33,7 +33,7 @@ from roarbench.plan.suite import SuiteSpec
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
 _PUT_OUT = 2**30  # maximum bytes of a user's network's activations, all images of a batch together
 _FLOAT = 4  # bytes
-_JOINED = 2  # `RankingsStore.seal` makes two copies of a split beside the parts
+_JOINED = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
 _COPIES = 3  # weights, gradients, momentum
 # bytes per number of an image in memory: bfloat16, with mirrored edges around the image
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2
@@ -74,7 +74,7 @@ class Work(NamedTuple):
         return self.images_reference + self.images_retrained
 
     def disk_with(self, workers: int) -> int:
-        """Return bytes of disk if each of these workers has extracted removed features, including permanent files."""
+        """Return the bytes of disk, with permanent files, while each of these workers has extracted its masks."""
         return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
 
@@ -114,7 +114,7 @@ def count_work(
             n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
         ),
         images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
-        images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
+        images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         extracted=_extracted(suite, points, train, test),
@@ -125,7 +125,7 @@ def count_work(
     )
 
 
-def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
+def count_filled_images(cell: Cell, train: int, test: int) -> int:
     """Return how many images a run fills with values that are computed from kept features."""
     if cell.fill in PLAIN_FILLS:
         return 0

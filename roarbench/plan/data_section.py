@@ -67,7 +67,7 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
 def _pixels(section: TomlTable) -> DatasetRecord:
     channels = section.whole("channels", 1, 3, 3)
     if channels == 2:
-        raise section.wrong("channels is 2, expected 1 for grey or 3 for colour")
+        raise section.wrong("channels is 2, expected 1 (grey) or 3 (colour)")
     depth = section.whole("depth", 8, 32) if "depth" in section else 0
     return replace(read_preprocessing(section, channels), depth=depth)
 
@@ -77,7 +77,7 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
     named = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if named:
-            raise section.wrong(f"has {named[0]} and test_share; write train and test, or test_share alone")
+            raise section.wrong(f"has {named[0]} and test_share; write either train and test, or only test_share")
         share, seed = section.number("test_share", 0.01, 0.9), section.whole("seed", 0, 2**31, 0)
         return replace(record, train_split=only, test_split=only, share=share, seed=seed)
     if "test" not in named:
@@ -88,7 +88,7 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
         return replace(record, train_split=test, test_split=test)
     train = section.text("train")
     if train == test:
-        raise section.wrong(f"train and test are both '{train}'; write two different splits, or test_share = 0.2 alone")
+        raise section.wrong(f"train and test are both '{train}'; write two different splits, or only test_share = 0.2")
     return replace(record, train_split=train, test_split=test)
 
 
@@ -136,7 +136,7 @@ def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord
         raise section.wrong(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
         seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
-        raise section.wrong(f"{seen}; its page on the hub lists them under Files, History")
+        raise section.wrong(f"{seen}; the data set's page on the hub lists commits under Files, History")
     return replace(
         _columns(section, _split(section, record, "train")),
         hub=hub,
@@ -178,7 +178,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
         return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0))
     if "crop" in section:
         raise section.wrong(
-            "has crop and resize; leave crop out, size is the side of the square that is cut out after resizing"
+            "has crop and resize; leave crop out, because size is the side of the square that is cut out after resizing"
         )
     resize, interpolation = section.whole("resize", 8, _MOST), section.text("interpolation", "bilinear")
     with section.naming():

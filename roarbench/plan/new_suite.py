@@ -80,7 +80,7 @@ about = "{record.classes:,} classes, {record.train_images:,} training and {recor
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
 seeds = 3  # trainings per point; each uses the rankings of its own reference
 references = 3  # explained networks; with only one, verdicts hold for this network only
-# tuned_on = "test"  # for a suite with matched gain alone: then no training image needs a map
+# tuned_on = "test"  # if the suite has only matched gain: training images then need no maps
 
 [data]
 {_where(record, place)}
@@ -93,17 +93,17 @@ name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCT
 
 {recipe}
 
-# The blocks ask the suite's questions, the leading one first (docs/protocols.md). `roarbench estimators` lists all
-# estimators; "controls" are the rankings that the others have to beat, which use at most the predicted class
+# Each block is an experiment, the most important one first (docs/protocols.md). `roarbench estimators` lists all
+# estimators; "controls" are rankings that the others should beat, and use at most the predicted class
 
-[[block]]  # does a map know more about its image than the contrast of its pixels?
+[[block]]  # is accuracy lower under a map's own mask than under a matched mask of another image?
 protocols = ["matched"]
 estimators = ["controls", {asking}]
 
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
 estimators = [{asking}]  # random, sobel and random-blurred are always added
-levels = [0.9]  # in place of those above: a network is trained for each row, level and seed
+levels = [0.9]  # fewer than above, as a network is trained for each row, level and seed
 """
 
 
@@ -170,9 +170,9 @@ def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
     return f"""\
 name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
+protocols = ["matched", "roar"]  # the experiments, the most important one first (docs/protocols.md)
 estimators = [{asked}]
-# `roarbench estimators` lists all; "controls" are the rankings to beat; estimators that need pixels are left out
+# `roarbench estimators` lists all; "controls" are rankings to beat; estimators that need pixels are left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
 seeds = {many}  # trainings per point; each uses the rankings of its own reference
 references = {many}  # explained networks: many show how much networks differ

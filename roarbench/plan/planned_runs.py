@@ -1,7 +1,7 @@
 """Derive a suite's runs: points, common networks, run keys, and the inputs that runs share.
 
-No row depends on which other rows the suite has. Each row's masks are as familiar to the network that scores the row as
-the masks of any other row are to its network (docs/decisions/0022-tune-the-common-network-on-every-row.md).
+A row does not depend on the suite's other rows. Each row is scored by a network that was tuned on the row's own masks,
+so no row has the advantage of familiar masks (docs/decisions/0022-tune-the-common-network-on-every-row.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -17,7 +17,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_network_scored_without_removal
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_untouched_network
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0
@@ -41,7 +41,7 @@ def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
 def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
-    if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
+    if clean := find_untouched_network(protocol.retrain, block.fill):
         cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t in product(block.estimators, block.levels):
@@ -64,7 +64,7 @@ def select_part_of_suite(
         kept = tuple(name for name in block.estimators if name in names)
         blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     asked = tuple(block for block in blocks if block.estimators)
-    # a suite needs only references that a seed uses, or all if networks are compared under each other's maps
+    # only references that a seed uses are needed, or all if networks are compared under each other's maps
     most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
     return replace(suite, blocks=asked, references=min(suite.references, most))
 

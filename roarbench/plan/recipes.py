@@ -50,7 +50,7 @@ def _modern(name: str, epochs: float, batch: int, peak: float) -> Recipe:
 
 
 def _tabular(name: str, epochs: float, batch: int, peak: float) -> Recipe:
-    """Make a recipe for perceptrons on tables: AdamW with its authors' weight decay, without augmentation."""
+    """Make a recipe for perceptrons on tables: AdamW with the weight decay of AdamW's authors, no augmentation."""
     small = _small(name, epochs, batch, peak, Augmentation.NONE)
     return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.01, precision=Precision.FLOAT32)
 
@@ -104,7 +104,7 @@ class RecipeSetting(NamedTuple):
     """A setting that can be changed in a recipe's title."""
 
     expected: str  # description of the allowed values
-    read: Callable[[Any], object]  # converts a text or number; ValueError or OverflowError for other values
+    read: Callable[[Any], object]  # converts a string or number; ValueError or OverflowError for other values
 
 
 def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
@@ -187,7 +187,7 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     said = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
     made: Recipe = replace(recipe, **other, changes=f"({said})" if said else "")  # type: ignore[arg-type]
     if made.warmup >= made.epochs:
-        seen = f"{made.title} warms up for {made.warmup:g} of {made.epochs:g} epochs"
+        seen = f"{made.title} has a warmup of {made.warmup:g} epochs and {made.epochs:g} epochs in all"
         raise CallerError(f"{seen}; write a warmup below epochs")
     return made
 

@@ -112,7 +112,7 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
     except ValueError as error:
         raise CallerError(
-            f"this version cannot read a run: {error}; use the version of roarbench that made it"
+            f"this version cannot read a run: {error}; use the version of roarbench that stored the run"
         ) from None
     maps = Making(values.get("maps", Making.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
@@ -122,21 +122,21 @@ def find_protocol(name: str) -> Protocol:
     """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
         seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
-        raise CallerError(f"{seen}; run those, then `roarbench table --protocol {name}` shows it")
+        raise CallerError(f"{seen}; run these protocols, then `roarbench table --protocol {name}` shows the results")
     if name not in PROTOCOLS:
         raise UnknownName("protocol", name, PROTOCOLS)
     return PROTOCOLS[name]
 
 
-def find_recorded_fill_name(name: str) -> str:
+def find_fill(name: str) -> str:
     """Return the spelling of this fill in records; raise UnknownName if there is no such fill."""
     if (fill := FILL_WORDS.get(name, name)) not in FILLS:
         raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
     return fill
 
 
-def find_displayed_fill_name(fill: str) -> str:
-    """Return the name of a fill in texts: `black` for `zero` of the records."""
+def find_fill_word(fill: str) -> str:
+    """Return the name of a fill for users: `black` for `zero` of the records."""
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
 
@@ -146,15 +146,14 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
         raise UnknownName("fill", fill, FILLS)
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to compute for every mask"
-        *others, last = map(find_displayed_fill_name, PLAIN_FILLS)
-        raise CallerError(f"{slow}; for protocols that exchange masks write {', '.join(others)} or {last}")
+        *others, last = map(find_fill_word, PLAIN_FILLS)
+        raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(others)} or {last}")
 
 
-def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
+def find_untouched_network(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
     """Return the network that is scored at t = 0, and its fill.
 
-    None for mask-only networks, as an empty mask reveals nothing. The fill of a common network is the one of its
-    training.
+    None for mask-only networks, because an empty mask reveals nothing. A common network has the fill of its training.
     """
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)

@@ -16,14 +16,14 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.text import format_count
 
-NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
+NO_NEIGHBOURS = "the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
 REPLICATION = 10_000  # distance between the seeds of two replications: their seeds are disjoint
 # Maximum references that score each other's maps. Seed 100 i + j stands for the map of reference i and the correctness
 # of reference j, so a suite with more references shares these runs
 SIBLINGS = 100
 _COLOUR = ("colour-deviation", "saturation-deviation")
-# after CONTROLS: the strongest controls of studies/corpus, found on images of no board
+# after CONTROLS: the strongest controls of studies/corpus, found on images of no leaderboard
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
@@ -90,7 +90,7 @@ class SuiteSpec:
     given: str = ""
     maps: Making = Making.FLOAT32  # settings of the references' maps
     references: int = 1  # number of explained networks; reference s mod `references` ranks seed s of a cell
-    replication: int = 0  # number of the repetition with other seeds and references; 0 for the original
+    replication: int = 0  # number of the replication, which has other seeds and references; 0 for the original
     own: CustomSuite | None = None  # the part from a user's file; None for published suites
     # split whose masks tune the common networks on a row; with the test split, no training image needs an explanation
     tuned_on: Split = Split.TRAIN
@@ -150,7 +150,7 @@ class SuiteSpec:
     def reference_seed(self, number: int) -> int:
         """Return the seed of an explained network; the next seed is that of its untrained copy.
 
-        Given weights have the first network's seed, as their checksum identifies them.
+        Given weights have the first network's seed, because their checksum identifies them.
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
@@ -161,8 +161,8 @@ class SuiteSpec:
     def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return the rows and the levels above 0 of a protocol with this unit and fill.
 
-        For a protocol that is computed from others, return those that all of these have. The default fill is that of
-        the protocol's tables.
+        For a protocol that is computed from others, return the rows and levels that all of these have. The default fill
+        is that of the protocol's tables.
         """
         rows, levels, fill = [], [], fill or self.fill(protocol)
         for part in protocol.made_of or (protocol,):
@@ -223,7 +223,7 @@ class SuiteSpec:
     def why_not(self, estimator: str) -> str:
         """Explain why an estimator does not apply to the images or network, as far as known; empty if it applies."""
         if EstimatorId.read(estimator).explains_next and self.references < 2:
-            return "it explains the next reference, and the suite has only one; write references = 2"
+            return "its maps are of the next reference, but the suite has only one; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property
@@ -242,10 +242,10 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:
-        return "it is fitted to training images, and the suite has none"
+        return "it is fitted to training images, but the suite has none"
     features = prod(record.shape)
     if estimator.most_features and features > estimator.most_features:
-        return f"it needs all subsets of at most {estimator.most_features} features, and an image here has {features:,}"
+        return f"it supports at most {estimator.most_features} features, but an image here has {features:,}"
     return ""
 
 
@@ -271,6 +271,6 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     if not has or not lacking:
         return ""
     return (
-        f"only {format_count(len(has), 'control')} for {protocol.name}, and fewer are easier to beat; "
-        f"add {', '.join(lacking)} to `estimators`, as `new-suite` does"
+        f"only {format_count(len(has), 'control')} for {protocol.name}, and fewer controls are easier to beat; "
+        f"add {', '.join(lacking)} to `estimators`, as in a file that `new-suite` writes"
     )

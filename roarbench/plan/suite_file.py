@@ -1,6 +1,6 @@
 """Read a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-`execution.network_trials` executes the network's file, builds the network and tries it: before hours of work, and only
+`execution.network_trials` executes the network's file, builds the network and tries it, before hours of work and only
 for commands that compute.
 """
 

@@ -9,7 +9,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_subm
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
+from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.plan.weights import PUBLISHED, make_weights_title
@@ -32,12 +32,12 @@ def select_part(
         protocol: Name of the only protocol; empty for all.
 
     Raises:
-        CallerError: The suite does not have these and cannot add them, or `seeds` is less than its number of networks.
+        CallerError: The suite lacks one of these and cannot add it, or `seeds` is below its number of networks.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
         seen = f"--seeds is {seeds}, and the number of explained networks is {len(given)}"
-        raise CallerError(f"{seen}; each network needs its own seed, write --seeds {len(given)} or more")
+        raise CallerError(f"{seen}; each network needs its own seed, so use --seeds {len(given)} or more")
     suite = add_submissions_and_estimators(suite, estimators, entries)
     chosen, rows = read_estimators(suite, estimators) or (), None
     if estimators is not None:
@@ -55,7 +55,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     Raises:
         CallerError: The fill is unknown, or no protocol allows the fill and the unit.
     """
-    fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
+    fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
         asked = _set_fill_and_unit(block, fill, unit)
@@ -68,7 +68,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     if set(blocks) <= set(suite.blocks):
         return replace(suite, blocks=tuple(blocks))
     without = f"without {', '.join(reasons)}" if reasons else ""
-    said = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    said = (f"fill {find_fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
     return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
 
 
@@ -80,7 +80,7 @@ def find_unit(name: str) -> Unit:
 
 
 def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
-    """Return a block with this fill and unit; a mask-only block keeps its fill, as masks have none."""
+    """Return a block with this fill and unit; a mask-only block keeps its fill, because masks have none."""
     masks = block.protocol.retrain is ScoredNetwork.MASKS
     return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
 
@@ -89,10 +89,10 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     """Explain why the cells of a block are impossible; empty if they are possible."""
     tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:
-        return f"unit is '{block.unit}', and a table has no pixels; write {Unit.SCALAR}"
+        return f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}"
     if tabular and block.fill not in TABULAR_FILLS:
-        has = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
-        return f"fill '{block.fill}' is computed from neighbouring pixels; a table can have {has}"
+        has = ", ".join(map(find_fill_word, TABULAR_FILLS))
+        return f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks; use one of {has}"
     try:
         check_fill(block.fill, block.protocol.retrain)
     except CallerError as error:
@@ -115,7 +115,7 @@ def _adds(name: str) -> bool:
 
 
 def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
-    """Return the ids of `--estimators`, None for all; raise CallerError if the suite does not have one."""
+    """Return the ids of `--estimators`, None for all; raise CallerError if the suite lacks one of them."""
     listed = _listed(estimators)
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
@@ -152,12 +152,12 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
         known: Titles of weights in the store.
 
     Raises:
-        CallerError: There are no such weights, two are the same, they are too few to compare, they belong to another
-            network than the suite's, or the suite specifies its own weights. Whether weights of a file fit the network
-            is checked only when they are read.
+        CallerError: Weights are unknown or named twice, are too few to compare, or belong to another network than the
+            suite's; or the suite specifies its own weights. Whether weights of a file fit the network is checked only
+            when they are read.
     """
     if suite.networks and references:
-        seen = f"suite '{suite.name}' specifies the networks that it explains"
+        seen = f"suite '{suite.name}' already specifies its explained networks"
         change = "change networks in its file, or " if suite.own else ""
         raise CallerError(f"{seen}; {change}leave --reference out")
     names: dict[str, str] = {}
@@ -172,7 +172,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
     by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
     if by_networks and 0 < len(names) < FEWEST_NETWORKS:
         seen = f"suite '{suite.name}' compares networks with each other ({by_networks[0]})"
-        raise CallerError(f"{seen}, and --reference gives {len(names)}; give {FEWEST_NETWORKS} or more")
+        raise CallerError(f"{seen}, but --reference names only {len(names)}; name {FEWEST_NETWORKS} or more")
     return set_explained_weights(suite, ",".join(names)) if names else suite
 
 
@@ -181,5 +181,5 @@ def _check_published(suite: SuiteSpec, given: str) -> None:
     known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
         seen = f"{name} is a {known.model} with {known.classes:,} classes"
-        asked = f"suite '{suite.name}' explains a {suite.model} with {record.classes:,}"
-        raise CallerError(f"{seen}, {asked}; give weights of that network, or leave --reference out")
+        asked = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"
+        raise CallerError(f"{seen}, {asked}; use weights of that network, or leave --reference out")

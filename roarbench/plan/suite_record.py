@@ -96,7 +96,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 
 
 def _network(values: Mapping[str, Any]) -> GivenNetwork:
-    """Read a given network; it has a path only for published weights, because a file may have moved."""
+    """Read a given network; only published weights get a path, because a file may have moved."""
     made = GivenNetwork(**values)
     return replace(made, weights=made.published)
 

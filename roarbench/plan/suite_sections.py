@@ -18,7 +18,7 @@ from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, ScoredNetwor
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
+from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
 from roarbench.plan.suite import (
     SIBLINGS,
     Block,
@@ -64,7 +64,7 @@ def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[s
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield the ids that names stand for: `paper` for the ids of that list, `paper~blurred` for their twins."""
+    """Yield the ids that the names denote: `paper` denotes the ids of that list, `paper~blurred` their twins."""
     for name in names:
         word, mark, twins = name.partition("~")
         yield from (f"{each}{mark}{twins}" for each in lists.get(word, (word,)))
@@ -81,7 +81,7 @@ def _read_block(
     with table.naming():
         ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
-        fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
+        fills = tuple(dict.fromkeys(map(find_fill, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)
             masks = protocol.retrain is ScoredNetwork.MASKS  # masks have no fill
@@ -104,9 +104,9 @@ def _find_id(name: str, dataset: DatasetRecord) -> str:
     """Return the id of an estimator that applies to these images."""
     found = find_estimator(name)
     if found.submitted:
-        raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
+        raise CallerError(f"estimators has the submission '{name}'; leave it out, and use run --submission FILE")
     if found.uses_ground_truth and not dataset.generated:
-        raise CallerError(f"estimators has '{name}', which is known only for generated images; leave it out")
+        raise CallerError(f"estimators has '{name}', which needs generated images; leave it out")
     return found.id
 
 
@@ -144,7 +144,7 @@ def _given_network(text: str, base: Path) -> GivenNetwork:
         return GivenNetwork(model, f"{name}/{weights}", "", text)
     file = str(base / weights)
     if not Path(file).is_file():
-        raise CallerError(f"networks has '{text}', and {weights} is not a file; write NETWORK@FILE")
+        raise CallerError(f"networks has '{text}', but {weights} is not a file; write NETWORK@FILE")
     return GivenNetwork(model, make_weights_title(file), source, file)
 
 
@@ -194,14 +194,14 @@ def _network_file(path: Path, function: str) -> tuple[str, str]:
 
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
-    """Return the titles of the published weights that the suite explains instead of networks that it trains."""
+    """Return the titles of published weights that are explained in place of networks that the suite trains."""
     names = top.texts("explains", ())
     for name in names:
         with top.naming():
             if name not in PUBLISHED:
                 raise UnknownName("reference", name, PUBLISHED)
     if names and "networks" in top:
-        raise top.wrong("has networks and explains; leave one of them out")
+        raise top.wrong("has both networks and explains; leave one of them out")
     return tuple(map(make_weights_title, names))
 
 
@@ -260,13 +260,13 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
     """Refuse settings that tables cannot have: the pixel unit, fills from neighbours, and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
-            raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
+            raise top.wrong(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
         if block.fill not in TABULAR_FILLS:
             seen = f"fills has '{block.fill}', which is computed from neighbouring pixels"
-            raise top.wrong(f"{seen}; a table can have {', '.join(map(find_displayed_fill_name, TABULAR_FILLS))}")
+            raise top.wrong(f"{seen}; a table can have the fills {', '.join(map(find_fill_word, TABULAR_FILLS))}")
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
-            seen = f"{recipe.title} moves or shrinks images, and a table has no images"
+            seen = f"{recipe.title} moves or shrinks images, but a table has no images"
             raise top.wrong(f'{seen}; write like = "tabular@1" under [recipe]')
 
 
@@ -274,12 +274,12 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
     """Refuse references that no seed uses, and too few or too many references for comparisons."""
     by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
     if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
-        named = f"networks has {references}" if "networks" in top else f"references is {references}"
-        seen = f"{named}, and {by_networks[0]} compares networks with each other"
-        raise top.wrong(f"{seen}; write {FEWEST_NETWORKS} to {SIBLINGS}, such as 5")
+        named = f"networks lists {references}" if "networks" in top else f"references is {references}"
+        seen = f"{named}, but {by_networks[0]} compares networks with each other"
+        raise top.wrong(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not by_networks:
-        seen = f"references is {references} and seeds is {max(trained)}, but each seed uses one reference"
+        seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
         raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
@@ -287,10 +287,10 @@ def _check_trained(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRe
     """Refuse protocols that train networks if the networks have given weights, or there are no training images."""
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     if trains and "networks" in top:
-        seen = f"networks has given weights, and {trains} trains networks"
+        seen = f"networks lists given weights, but {trains} trains networks"
         raise top.wrong(
             f'{seen}; write name = "…" under [network], or protocols that train no network, such as "own-network"'
         )
     if trains and dataset.test_only:
-        seen = f"{trains} trains networks, and [data] has only test images"
+        seen = f"{trains} trains networks, but [data] has only test images"
         raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train no network, such as "morf"')

@@ -117,7 +117,7 @@ def find_default_explained_weights(suite: SuiteSpec) -> str:
 
 
 def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
-    """Return a suite that explains these weights, with one reference for each; if none are given, its own references.
+    """Return a suite with one explained network for each of these weights; without weights, the suite's own networks.
 
     The blocks with the most seeds get at least one seed for each reference, so that every reference is used.
     """

@@ -89,7 +89,7 @@ class TomlTable:
 
     def section(self, key: str) -> "TomlTable":
         """Return a table; an empty one if it is missing."""
-        expected = "a table; write [{key}] on a line of its own, its values below it"
+        expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
             self._refuse_similar(key, dict)
         value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
@@ -107,7 +107,7 @@ class TomlTable:
                 self._refuse_similar(name, object)
         if key not in self._values:
             return [TomlTable(common, self._where)]
-        expected = "a list of tables; write [[{key}]] on a line of its own, its values below it"
+        expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
         found = self._get(key, None, expected, _list_of(lambda one: isinstance(one, dict)))
         return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
 

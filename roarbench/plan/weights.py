@@ -34,12 +34,12 @@ def make_weights_title(reference: str) -> str:
         checksum = compute_sha256(path) if path.is_file() else ""
     except OSError as error:  # no permission to read, or an invalid file name
         seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
-        raise CallerError(f"{seen}; write a file of weights") from None
+        raise CallerError(f"{seen}; name a file of weights") from None
     if not checksum:
         if reference.startswith("torchvision:"):
             raise UnknownName("reference", reference, PUBLISHED)
         names = ", ".join(PUBLISHED)
-        raise CallerError(f"--reference {reference} is not a file; write a file of weights, or one of {names}")
+        raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
     return next(
         (make_weights_title(name) for name in PUBLISHED if checksum.startswith(find_checksum_start(name))),
         f"file@{checksum[:32]}",

@@ -90,7 +90,9 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
     why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
-            raise CallerError(f"{len(busy)} of these runs are in progress; stop that command, or wait for it")
+            raise CallerError(
+                f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait for it"
+            )
         vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
         taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
         for kind, rows in taken.items():

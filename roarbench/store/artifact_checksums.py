@@ -44,11 +44,11 @@ class Checksums:
     workspace: Workspace
 
     def check(self, found: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
-        """Record the folder's files that the database does not know yet, unless results contradict them.
+        """Record the folder's files that have no checksum in the database yet, unless results contradict them.
 
         Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
-        the database. This is refused if several machines may share the database and another folder has these files,
-        because this folder is then probably the wrong one.
+        the database. The reservation is refused if several machines may share the database and another folder has these
+        files, because this folder is then probably the wrong one.
 
         Raises:
             StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
@@ -57,7 +57,7 @@ class Checksums:
         self._note(found, made_here=False, noted=noted)
 
     def note(self, found: Collection[Artifact]) -> None:
-        """Record files that were just made in the folder; they replace lost files on which no result depends.
+        """Record files just made in the folder, also in place of lost files on which no result depends.
 
         Raises:
             StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
@@ -96,14 +96,14 @@ class Checksums:
         """Raise StoreError if the checksums of the folder and the database differ."""
         if not row.checksum:
             raise StoreError(
-                f"{self.database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
-                f"name that --store instead of {self.workspace.root}, or another --db"
+                f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made; "
+                f"use that folder as --store instead of {self.workspace.root}, or use another --db"
             )
         elsewhere = not (own or self.database.is_file)
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
         seen = f"has a different {here.what} than the one made in {row.place}"
-        self._refuse(seen if here.checksum else f"lacks the {here.what}, which was made in {row.place}")
+        self._refuse(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
 
     def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""
@@ -112,12 +112,13 @@ class Checksums:
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:
             if each.here and (each.what, each.here) not in fitting:
-                self._refuse(f"has a different {each.what} than the run {each.run}")
+                self._refuse(f"has a different {each.what} than the one of the run {each.run}")
 
     def _refuse(self, seen: str) -> NoReturn:
         raise StoreError(
-            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; name that --store, "
-            "copy its references, rankings and networks here, or name a new --store and --db"
+            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; use the folder where "
+            "it was made as --store, copy the references, rankings and networks of that folder here, or use a new "
+            "--store and --db"
         )
 
 

@@ -31,16 +31,16 @@ PATIENCE = 60  # seconds to wait for another process's transaction; transactions
 _AWAY = ("08", "57P0", "53300", "40P01", "40001")
 _ADVICE = {  # part of the database's message -> advice; the first match counts
     "malformed": "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`",
-    "is full": "the disk is full; free space and run the same command again, finished runs are kept",
-    "disk I/O error": "the disk is full or damaged; free space and run the same command again, finished runs are kept",
-    "No space left": "the server's disk is full; free space and run the same command again, finished runs are kept",
-    "readonly": "the file or its folder cannot be written; change its permissions, or name another store",
-    "read-only": "it cannot be written; change the permissions, or name another store",
+    "is full": "the disk is full; free space and run the same command again (finished runs are kept)",
+    "disk I/O error": "the disk is full or damaged; free space and run the same command again (finished runs are kept)",
+    "No space left": "the server's disk is full; free space and run the same command again (finished runs are kept)",
+    "readonly": "the file or its folder cannot be written; change the permissions, or use another store",
+    "read-only": "the database cannot be written; change the permissions, or use another store",
     "unable to open": "the file or its folder cannot be opened; check the path and its permissions",
-    "permission denied": "this user has no permission for it; ask the database's owner",
-    "locked": f"another process has held it for {PATIENCE} s; wait for it or stop it",
-    "lock timeout": f"another process has held it for {PATIENCE} s; wait for it or stop it",
-    "does not exist": "create the database (`createdb NAME`), or name another one",
+    "permission denied": "this user lacks a permission; ask the database's owner",
+    "locked": f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it",
+    "lock timeout": f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it",
+    "does not exist": "create the database (`createdb NAME`), or use another one",
     "failed to resolve": "no server has this name; check the host in the URL",
     "connection": "the server cannot be reached; check that it runs, and the host, user and password of the URL",
 }
@@ -71,7 +71,7 @@ class Database:
     def change(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a write transaction, which may overlap others except on SQLite.
 
-        While the server is unreachable the call is repeated, so it must be idempotent.
+        While the server is unreachable the call is repeated, so `work` must be idempotent.
         """
         with self._kept():
             return self._as_soon_as_possible(lambda: self._work(self._changer, work))
@@ -107,7 +107,7 @@ class Database:
                     raise
                 # `tell` may block, so other threads stay silent
                 if not told and threading.current_thread() is threading.main_thread():
-                    self.tell(f"{error}; until then, this command waits and nothing is lost")
+                    self.tell(f"{error}; this command waits for the server, and nothing is lost")
                     told = True
                 time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
             else:
@@ -168,7 +168,7 @@ class Database:
         try:
             with closing(self._engine.raw_connection()) as held, closing(sqlite3.connect(copy)) as kept:
                 cast(sqlite3.Connection, held.driver_connection).backup(kept)
-            saved = f"its rows are in {copy}: move that file back and run the same command again"
+            saved = f"its rows were saved in {copy}: move that file back and run the same command again"
         except (DBAPIError, sqlite3.Error):  # the folder is gone too, or no connection was open
             saved = "its rows could not be saved; restore a backup"
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
@@ -182,7 +182,7 @@ class Database:
 
     @property
     def is_file(self) -> bool:
-        """Return whether it is an SQLite file."""
+        """Return whether the database is an SQLite file."""
         return self._engine.dialect.name == "sqlite"
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def check_note(note: ImageNote) -> ImageNote:
     """Check a note from a file; raise ValueError if a value has the wrong type, or its folder is not a plain name."""
     check_record(note)
     if "/" in note.folder:
-        raise ValueError(f"folder is {note.folder}, expected only its name")
+        raise ValueError(f"folder is {note.folder}, expected a name without '/'")
     return note
 
 

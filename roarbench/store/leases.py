@@ -1,9 +1,9 @@
 """Leases record which process does which step, so that processes of one store never do a step twice.
 
 A lease is a row that its owner inserts before a step and that is deleted when the step's result is stored. Another
-process may take over the lease of a dead owner: the kernel tells whether a process of this host is running, heartbeats
-tell it for other hosts. An owner without heartbeats may still be running, so every lease has a number, and a result is
-stored only in a transaction that finds this number.
+process may take over the lease of a dead owner: an owner on this host is alive if the kernel lists its process, an
+owner on another host if it has sent a heartbeat lately. An owner without heartbeats may still be running, so every
+lease has a number, and a result is stored only in a transaction that finds this number.
 
 Leases are taken row by row in the order of keys, so a second process waits milliseconds for the transaction of the
 first, and two processes never wait for each other.
@@ -72,7 +72,7 @@ class LeaseReply(NamedTuple):
 
 
 def _host() -> str:
-    """Return the host's name, boot and process namespace, as process ids are comparable only within these."""
+    """Return the host's name, boot and process namespace, because process ids are comparable only within these."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # without Linux `_start_time` returns None, and heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -105,9 +105,9 @@ def _exists(pid: int) -> bool:
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     """Return whether the process that holds a lease is still running.
 
-    On this host its process id and start time tell, otherwise its last heartbeat: `beat` and `now` are times of the
-    same clock. The kernel may hide other users' processes (`hidepid`, proc(5)). Then only the existence of the id is
-    known, not the start time, so the heartbeat is used.
+    A process on this host is identified by process id and start time. A process elsewhere is judged by its last
+    heartbeat: `beat` and `now` are times of the same clock. The kernel may hide other users' processes (`hidepid`,
+    proc(5)). Then only the existence of the id is known, not the start time, so the heartbeat is used.
     """
     if owner.start and owner.host == _host():
         start = _start_time(owner.pid)

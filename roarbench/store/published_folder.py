@@ -67,11 +67,11 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))
         if other is not file and other.suite == file.suite:
-            raise StoreError(f"{file.path} has the run {run.key}, which is in {other.path}; keep one of them")
+            raise StoreError(f"{file.path} and {other.path} both have the run {run.key}; keep it in one of them")
         if first.bits != result.bits:
-            raise StoreError(f"{file.path} and {other.path} have different answers of the run {run.key}")
+            raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
         if data.setdefault(file.suite, run.data) != run.data:
-            raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the other rows of its suite")
+            raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
     if before:
         _check_kept({key: result for key, (_, result) in seen.items()}, check_folder(before))
     return found
@@ -87,11 +87,13 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     names = [file.path for file in files]
     for name in names:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
-            raise StoreError(f"{INDEX} names '{fit_on_one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, once")
+            raise StoreError(
+                f"{INDEX} names '{fit_on_one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, listed once"
+            )
     for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
         name = there.relative_to(folder).as_posix()
         if there.is_symlink():
-            raise StoreError(f"{fit_on_one_line(name, 80)} is a link; a folder of results has only plain files")
+            raise StoreError(f"{fit_on_one_line(name, 80)} is a link; a folder of results may have only plain files")
         if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
             raise StoreError(
                 f"{fit_on_one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry"
@@ -118,7 +120,7 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
         values = read_index_json(path, "a folder of published results, such as results")
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
-            raise ValueError(f"expected format {_FORMAT} and files, nothing else")
+            raise ValueError(f"expected only format {_FORMAT} and files")
         files = tuple(PublishedFile(**entry) for entry in values["files"])
         for file in files:
             check_record(file)
@@ -146,10 +148,10 @@ def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     if path.stat().st_size > _FILE_BYTES:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
-        raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, {INDEX} says {file.sha256[:12]}…")
+        raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
     results = list(read_results(path))
     if len(results) != file.rows:
-        raise StoreError(f"{file.path} has {len(results)} rows, {INDEX} says {file.rows}")
+        raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
         suite = find_suite(file.suite)
     except CallerError as error:
@@ -165,14 +167,14 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
-        return f"'{fit_on_one_line(odd, 40)}' is a formula to a spreadsheet"
+        return f"a spreadsheet would take '{fit_on_one_line(odd, 40)}' for a formula"
     if run.limit:
-        return f"it is of a reduced data set (--max-images {run.limit}); publish results on whole data sets"
+        return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
     own_suite = replace(suite, replication=run.seed // REPLICATION)
     if _settings(Point(run.cell, run.seed)) not in _list_settings(own_suite):
         return f"no run of {suite.title} has these settings"
     if build_run(own_suite, Point(run.cell, run.seed), run.data, None).key != run.key:
-        return f"its reference, recipe or network is not that of {suite.title}"
+        return f"its reference, recipe or network differs from that of {suite.title}"
     return ""
 
 
@@ -192,9 +194,9 @@ def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunR
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:
-            raise StoreError(f"{seen} and is missing now; published rows stay")
+            raise StoreError(f"{seen} and is missing now; published rows must not be removed")
         if new != old:
-            raise StoreError(f"{seen} with other values; published rows never change")
+            raise StoreError(f"{seen} with other values; published rows must not change")
 
 
 @contextmanager

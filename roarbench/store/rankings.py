@@ -139,7 +139,7 @@ class RankingsStore:
         return (self.folder(spec) / MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether the images `start` … `stop - 1` are ranked, in whatever parts; lists folders."""
+        """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
         refresh_folders(*self._folders(spec))
         return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 

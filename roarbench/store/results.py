@@ -113,7 +113,7 @@ class Failures:
         return self._database.change(work)
 
     def cut_off(self, key: str, reason: str) -> int:
-        """Record that its machine interrupted a step; return how often this has happened."""
+        """Record that a machine interrupted a step; return how often the step was interrupted."""
         row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
@@ -182,14 +182,14 @@ class ResultsStore:
         self.database.close()
 
     def refuse_other_machines(self) -> None:
-        """Refuse an SQLite file in use by another machine, as its locks are unreliable over a network."""
+        """Refuse an SQLite file in use by another machine, because SQLite's locks are unreliable over a network."""
         if self.database.is_file:
             here = read_boot_id(Owner.here())
             for lease in self.running():
                 if read_boot_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
                     seen = f"{self.database.where} is an SQLite file, and {name} is using it"
-                    raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
+                    raise StoreError(f"{seen}; for several machines use --db postgresql://HOST/NAME")
 
     def be_patient(self, tell: Callable[[str], object]) -> None:
         """Wait from now on for an unreachable server, and report it through `tell`."""
@@ -197,7 +197,7 @@ class ResultsStore:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Run the block without waiting for the server, as this process ends; errors of the database are ignored."""
+        """Run the block without waiting for the server, because this process ends; database errors are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -273,8 +273,8 @@ class ResultsStore:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
         A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
-        weights that are explained; the last two may be empty. If networks are scored with each other's maps, the number
-        of the explained network takes the place of the seed.
+        weights of the explained network; the last two may be empty. If networks are scored with each other's maps, the
+        number of the explained network takes the place of the seed.
         """
         said = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*said).order_by(results.c.created, results.c.key)

@@ -364,7 +364,7 @@ def _version(connection: Connection, where: str) -> str:
     if schema_version.name in names:
         return connection.scalar(select(schema_version.c.version_num)) or ""
     if names:
-        raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; name a separate database")
+        raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; use a separate database")
     return ""
 
 

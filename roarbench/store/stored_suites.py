@@ -74,7 +74,7 @@ def list_suites(database: Database) -> list[SuiteSpec]:
 
 
 def trust_network(suite: SuiteSpec) -> None:
-    """Record, for this user alone, that the user trusts the files of a suite's networks, if that can be written."""
+    """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
     for source in _sources(suite):
         with suppress(StoreError):
             _keep(_find_folder(), source)
@@ -100,7 +100,7 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
         what = f"{suite.described_network} with your rights, a file that came with imported results"
         begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
         seen = f"{suite.called} would run {what}: {begin}"
-        raise CallerError(f"{seen} (whole: {path}); read it; next: the same command, --trust-network {digest}")
+        raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 
 def _sources(suite: SuiteSpec) -> list[str]:
@@ -110,7 +110,7 @@ def _sources(suite: SuiteSpec) -> list[str]:
 
 
 def _find_folder() -> Path:
-    """Return the folder of trusted files, which is outside of stores, as a store may come from another user."""
+    """Return the folder of trusted files, which is outside of stores, because a store may come from another user."""
     return user_data_path("roarbench") / "trusted-networks"
 
 

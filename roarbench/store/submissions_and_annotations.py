@@ -25,7 +25,7 @@ from roarbench.submissions.file import Submission, Warned, check_source
 
 
 class Origin(StrEnum):
-    """The party responsible for a row."""
+    """The way in which a row was computed."""
 
     VERIFIED = "verified"  # computed by this store's owner, submissions in the sandbox
     TRUSTED = "trusted"  # submission that ran without the sandbox
@@ -54,7 +54,7 @@ def put_entry(connection: Connection, submission: Submission) -> None:
         connection.execute(insert(entries), row)
     elif known != submission.sha256:
         raise StoreError(
-            f"another file is stored as {submission.file_id}; add a comment to yours, which changes its id"
+            f"a different file is stored as {submission.file_id}; add a comment to your file, so that its id changes"
         )
 
 
@@ -130,7 +130,7 @@ def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
 
 _DOUBTS = {
     Origin.TRUSTED: "run without the sandbox, so not verified",
-    Origin.SELF_REPORTED: "self-reported: imported and not reproduced here",
+    Origin.SELF_REPORTED: "self-reported: imported, and not reproduced here",
 }
 
 
@@ -149,7 +149,7 @@ def _origin(name: str, imported: bool) -> Origin:
 
 
 def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
-    """Return the reproductions of a row as time, verdict and number of correct answers, oldest first."""
+    """Return the reproductions of a row as time, verdict and number of correct predictions, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
     with database.read() as connection:

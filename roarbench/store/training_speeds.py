@@ -32,7 +32,7 @@ def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
     if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
         return ""
     seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {found['device']}"
-    return f"compiling {_name(suite)}, as doctor measured {seen}"
+    return f"compiling {_name(suite)}, because doctor measured {seen}"
 
 
 def _name(suite: SuiteSpec) -> str:
@@ -41,7 +41,7 @@ def _name(suite: SuiteSpec) -> str:
 
 
 def _read(workspace: Workspace) -> dict[str, dict[str, float | str]]:
-    """Return all stored speeds; empty if the file is missing or damaged, since they affect only running time."""
+    """Return all stored speeds; empty if the file is missing or damaged, because speeds affect only running time."""
     try:
         known = json.loads((workspace.root / _FILE).read_text())
         return {name: dict(found) for name, found in dict(known).items()}

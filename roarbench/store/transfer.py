@@ -3,7 +3,7 @@
 A few kilobytes of Parquet can unpack to any size. So a file is refused if its footer announces more than an export can
 contain. It is then read a few rows at a time, and repeated values are measured before they are unpacked.
 
-The CSV file lacks the answers to single images and the sources of submissions; the Parquet file has them.
+The CSV file lacks the correctness on single images and the sources of submissions; the Parquet file has them.
 """
 
 import hashlib
@@ -98,13 +98,14 @@ class ExportedFile:
             size = path.stat().st_size
             self._most = max(_TIMES * size, _SMALL)
             # notes are not packed: none is longer than the file, and those on the masks of 50,000 images are 80 MB
-            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(max(size, 1), 2**31 - 1))
+            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(size, 2**31 - 1))
             schema = self._file.schema_arrow
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
             found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
         if found != FORMAT or not schema.equals(COLUMNS):
-            seen = f"format {found}" if found and found != FORMAT else "not an export"
-            raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
+            seen = f"has format {found}" if found and found != FORMAT else "is not an export"
+            expected = f"this version reads format {FORMAT}"
+            raise StoreError(f"{path} {seen}, {expected}; export the results again with this version")
         self._check_footer()
 
     def _check_footer(self) -> None:
@@ -118,7 +119,9 @@ class ExportedFile:
         odd = {chunk.compression for chunk in chunks} - _CODECS
         odd |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
         if odd:
-            raise StoreError(f"{self._path} is packed with {min(odd)}, which exports never use; export it again")
+            raise StoreError(
+                f"{self._path} is packed with {min(odd)}, which exports never use; export the results again"
+            )
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
@@ -146,7 +149,7 @@ class ExportedFile:
             raise self._too_large(f"{format_bytes(unpacked)} unpacked, expected {format_bytes(self._most)} at most")
 
     def _too_large(self, seen: str) -> StoreError:
-        return StoreError(f"{self._path} has {seen}; nothing was added, name a file that `roarbench export` wrote")
+        return StoreError(f"{self._path} has {seen}, so nothing was added; name a file that `roarbench export` wrote")
 
 
 @contextmanager
@@ -208,7 +211,7 @@ def _checksum(values: dict[str, Any]) -> str:
 
 
 class Conflict(NamedTuple):
-    """A run of which the store and a file have different answers."""
+    """A run of which the store and a file have different results."""
 
     stored: RunResult
     found: RunResult
@@ -232,7 +235,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
     Raises:
         StoreError: The file cannot be read or has another format, a row does not match its checksums or is in the file
-            twice, or rows on the same images have different numbers of answers. Nothing is added then.
+            twice, or rows on the same images have different numbers of test images. Nothing is added then.
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
@@ -259,11 +262,13 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
 
 def _totals(results: Iterable[RunResult], path: Path) -> set[tuple[str, int]]:
-    """Return the numbers of answers by data fingerprint; refuse a run that is in the file twice."""
+    """Return the numbers of test images by data fingerprint; refuse a run that is in the file twice."""
     keys, totals = set[str](), set[tuple[str, int]]()
     for result in results:
         if result.run.key in keys:
-            raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
+            raise StoreError(
+                f"{path} has the run {result.run.key} twice, so nothing was added; export the results again"
+            )
         keys.add(result.run.key)
         totals.add((result.run.data, result.total))
     return totals
@@ -275,14 +280,14 @@ def read_results(path: Path) -> Iterator[RunResult]:
 
 
 def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:
-    """Refuse rows on the same images with different numbers of answers, as boards compare rows image by image."""
+    """Refuse rows on the same images with different numbers of images: leaderboards compare image by image."""
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     known = select_matching(connection, stored, schema.results.c.data, {data for data, _ in new})
     totals: dict[str, int] = {row.data: row.total for row in known}
     for data, total in sorted(new):
         if totals.setdefault(data, total) != total:
-            found = f"{path} has rows with {total} answers on the images {data[:8]}, other rows have {totals[data]}"
-            raise StoreError(f"{found}; nothing was added, export it again")
+            found = f"{path} has rows on {total} images of {data[:8]}, but other rows have {totals[data]}"
+            raise StoreError(f"{found}, so nothing was added; export the results again")
 
 
 def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
@@ -297,7 +302,7 @@ def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submis
 def _make_error(where: str, error: Exception) -> StoreError:
     """Return an error about a part of a file; errors of Python get an introduction."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
-    return StoreError(f"{where}: {fit_on_one_line(seen, 300)}; nothing was added, export it again")
+    return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
 
 
 def _export_notes(notes: Iterable[ImageNote]) -> bytes:
@@ -307,7 +312,7 @@ def _export_notes(notes: Iterable[ImageNote]) -> bytes:
 
 
 def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
-    """Return the contents of a file beside its rows: notes on images, suites, and notes on submissions."""
+    """Return the contents of a file besides its rows: notes on images, suites, and notes on submissions."""
     what = "images"
     try:
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]

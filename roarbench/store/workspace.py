@@ -51,7 +51,7 @@ class Workspace:
         if path.exists():
             if self.submission(entry) != source:
                 raise StoreError(
-                    f"{path} is another file with the same id; add a comment to yours, which changes its id"
+                    f"{path} is a different file with the same id; add a comment to your file, so that its id changes"
                 )
             return
         with convert_write_errors(path):
@@ -71,6 +71,6 @@ class Workspace:
             ) from error
         if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
             raise StoreError(
-                f"{path} was altered, its name has another hash; delete it and name your file with --submission"
+                f"{path} was altered: its name has another hash; delete it and name your file with --submission"
             )
         return source

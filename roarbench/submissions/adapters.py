@@ -28,7 +28,7 @@ def find_entry_point(module: ModuleType) -> Estimate:
 
     The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called
     with the model and returning an object with `attribute(inputs, target=…)`; or `explain_func` in Quantus' convention,
-    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning one.
+    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning a NumPy array.
 
     Raises:
         NoEstimate: There is no entry point, there are several, or `estimate` takes other arguments.
@@ -37,7 +37,7 @@ def find_entry_point(module: ModuleType) -> Estimate:
     if not found:
         raise NoEstimate(f"no function 'estimate'; write {_WANTED}")
     if len(found) > 1:
-        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are defined, but only one is run; rename the other")
+        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are defined, but only one can be run; rename the other")
     return _CONVENTIONS[found[0]](getattr(module, found[0]))
 
 

@@ -40,7 +40,7 @@ _MANY = 24  # images in the batch that measures memory
 # Both differences are far below this share of the map's norm; real dependence on the batch is above
 _ROUNDING = 0.02
 STAGES = 4
-USUAL = "quick"  # suite of a first row
+USUAL = "quick"  # suite for checks unless another is named
 _SHADES = " ░▒▓█"
 
 
@@ -81,7 +81,7 @@ class Accepted:
     def text(self, drawn: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
-        how = "one at a time, because it draws from the generator" if self.drew else "up to 64 at once"
+        how = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += draw_text_picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
@@ -118,7 +118,7 @@ def validate_submission(
         counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
         begin("computing the maps of a few images")
         first = _explain(submission, case)
-        begin("computing them again, in another order and of another model")
+        begin("computing these maps again in another order, and maps of another model")
         reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
         again = _explain(submission, reversed_, case, *_others(case))
         counting.result()

@@ -39,7 +39,7 @@ class SubmissionFault(StrEnum):
 
 
 class HarnessFault(StrEnum):
-    """Faults of roarbench or of this machine, for which a submission is never blamed."""
+    """Faults of roarbench or of this machine, which are never attributed to a submission."""
 
     NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not run here
     LEAK = "leak"  # the sandbox starts and does not isolate

@@ -129,7 +129,7 @@ def _simple(node: ast.expr) -> Value | None:
 
 def _parameter(default: Value) -> Parameter:
     """Return the parameter type for a default value."""
-    about = f"the file has {default!r}"
+    about = f"the file sets it to {default!r}"
     match default:
         case bool():
             return Parameter(about, "True or False", {"true": True, "false": False}.get)
@@ -246,7 +246,7 @@ def read_submission(path: Path) -> Submission:
         return _check_file(path)
     if not found[2].strip():
         raise CallerError(
-            f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave them out"
+            f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave the parentheses out"
         )
     return _check_file(Path(found[1])).tuned(found[2])
 
@@ -294,7 +294,7 @@ def _read(path: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
-            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; specify one Python file")
+            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
         _check_size(about.st_size)
         return path.read_bytes()
     except OSError as error:
@@ -304,7 +304,7 @@ def _read(path: Path) -> bytes:
 def _check_size(count: int) -> None:
     if count > LARGEST:
         seen = f"{count / 1024:,.0f} KiB"
-        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are at most 256; remove stored data")
+        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove stored data")
 
 
 def _text_of(source: bytes) -> str:

@@ -19,7 +19,8 @@ from roarbench.submissions.limits import Limits
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line
 
-_INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
+_TRUST = "read the code and run it with --trust-submission"
+_INSTALL = f"run `apt-get install bubblewrap libseccomp2`, or {_TRUST}"
 _LIMITS = Limits(cpu=10, wall=30)
 
 
@@ -31,9 +32,7 @@ def check_sandbox() -> None:
         SandboxError: The sandbox does not start, or the probe reached something; the message gives advice.
     """
     if os.name != "posix" or sys.platform != "linux":
-        raise SandboxError(
-            f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without a sandbox"
-        )
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; to run without it, {_TRUST}")
     programs = ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
@@ -47,7 +46,9 @@ def check_sandbox() -> None:
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _found(_run_probe())
     if reached:
-        raise SandboxError(f"{HarnessFault.LEAK}: code in the sandbox can reach {', '.join(reached)}; {_INSTALL}")
+        raise SandboxError(
+            f"{HarnessFault.LEAK}: code in the sandbox can reach {', '.join(reached)}; use another machine, or {_TRUST}"
+        )
 
 
 def _run_probe() -> SandboxExit:
@@ -78,7 +79,7 @@ def _run_probe() -> SandboxExit:
 
 
 def _found(death: SandboxExit) -> list[str]:
-    """Return what the probe could reach; raises SandboxError if the probe did not run."""
+    """Return the names of the things that the probe reached; raises SandboxError if the probe did not run."""
     text = death.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)

@@ -1,4 +1,4 @@
-"""Compute a submission's maps in a sandbox; the result is judged outside, after the sandbox has ended."""
+"""Compute a submission's maps in a sandbox; the result is checked outside, after the sandbox has ended."""
 
 import os
 import signal
@@ -165,7 +165,7 @@ def _number(value: object) -> float:
 
 
 _UNREADABLE = make_fault(
-    SubmissionFault.ANSWER, "wrote something other than a map into its answer; only return the map"
+    SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map"
 )
 
 
@@ -176,8 +176,8 @@ def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
         SubmissionFault.CLOCK: f"did not finish in {death.wall:.0f} s of wall time ({death.cpu:.0f} s of CPU time); "
         "do not wait for anything, or try again when this machine is less busy",
         SubmissionFault.MEMORY: f"used {death.peak / GIB:.1f} GiB of memory, the limit is {limits.memory / GIB:g}; "
-        "process less at once",
-        SubmissionFault.FILES: f"created more than {FILES:,} files in /tmp; create fewer",
+        "process fewer images or copies at once",
+        SubmissionFault.FILES: f"created more than {FILES:,} files in /tmp; create fewer files",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     if death.stopped is not None:
@@ -188,7 +188,7 @@ def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
 
 
 def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
-    """Return the fault that the sandbox program reported; its reports can only count against the submission."""
+    """Return the fault that the sandbox program reported; such reports can only count against the submission."""
     if header is None:
         return _UNREADABLE
     kind = header.get("fault")

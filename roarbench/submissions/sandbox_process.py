@@ -1,7 +1,8 @@
 """Start a sandbox, watch all its processes together in a control group, and end it. Nothing here imports torch.
 
 With a control group, the kernel limits the memory of all processes of the sandbox together, including the kernel memory
-that they need, and measures their CPU time. Without one, the watchdog detects both only a moment later, or not at all.
+that they need, and measures their CPU time. Without a control group, the watchdog detects both only a moment later, or
+not at all.
 """
 
 import os
@@ -237,7 +238,7 @@ class _Watchdog:
                     self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
-        """Kill every process: the namespace ends with its first process, which ends with bubblewrap."""
+        """Kill every process: all processes of the namespace end with the first one, which ends with bubblewrap."""
         self._find_first()
         if self.first is not None:
             with suppress(ProcessLookupError):

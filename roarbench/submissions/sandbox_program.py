@@ -1,7 +1,7 @@
 """The program in the sandbox: it builds the model, runs the submission, and writes the maps into the answer.
 
-Its statements about the submission are not trusted, because both run in the same process. It can only report faults;
-the maps are judged outside.
+The program's statements about the submission are not trusted, because both run in the same process. The program can
+only report faults; the maps are checked outside.
 """
 
 import os

@@ -284,7 +284,7 @@ class Mixing(nn.Module):
         ({"model": lambda x: x}, "the network is a function"),
         ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build it on the processor"),
         ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network modifies its input images"),
-        ({"model": Mixing()}, "logits alone and in a batch"),
+        ({"model": Mixing()}, "logits alone than in a batch"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_in_words(tmp_path, given, words):

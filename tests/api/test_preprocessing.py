@@ -69,7 +69,7 @@ def test_numbers_that_fit_both_ranges_say_which_they_are_of(file):
     [
         (
             lambda path: roarbench.Preprocessing(8, 9, "bicubic", [0.5], [0.5]),
-            "resize is 8 and the square has 9 pixels",
+            "resize is 8, but the square to cut out has 9 pixels",
         ),
         (lambda path: made(9, 8, "cubic"), "interpolation is 'cubic', expected"),
         (

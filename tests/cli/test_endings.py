@@ -119,7 +119,7 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
     run = ("run", *PART, "--store", tmp_path)
     code, _, said = call(*run)
     (kept,) = tmp_path.glob("results.sqlite.kept-*")
-    line = f"roarbench: results store {file} was removed or replaced .*; its rows are in {kept}: move that file back .*"
+    line = f"roarbench: results store {file} was removed .*; its rows were saved in {kept}: move that file back .*"
     assert (code, bool(re.fullmatch(line, said.splitlines()[-1]))) == (1, True), said
     kept.rename(file)
     assert rows(tmp_path) >= last

@@ -67,7 +67,10 @@ def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_r
         assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
     again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
     wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
-    assert (wrong.code, f"with that checksum, for {two.titles[1]}" in wrong.err) == (2, True)
+    assert (wrong.code, f"for {two.titles[1]} add --reference FILE, a file with that checksum" in wrong.err) == (
+        2,
+        True,
+    )
     assert (right.code, right.out.startswith("equal: ")) == (0, True)
 
 
@@ -76,7 +79,10 @@ def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, tw
     monkeypatch.delattr(torch.hub, "download_url_to_file")  # nothing is to be fetched
     copied = shutil.copy(two.asked[1], tmp_path / "copy.pt")
     for words, said in (
-        (("--reference", "torchvision:resnet50-v1"), "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, suite"),
+        (
+            ("--reference", "torchvision:resnet50-v1"),
+            "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, but suite",
+        ),
         (two.asked[:2] * 2, f"--reference {two.asked[1]} is named twice; name each network once"),
         ((*two.asked[:2], "--reference", copied), f"--reference {copied} has the weights of {two.asked[1]}; name each"),
     ):

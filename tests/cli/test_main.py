@@ -88,7 +88,7 @@ def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_pat
     monkeypatch.setattr(run_suite, "measure_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
-    assert " are left out here: no room" in answer.err and "roarbench retry" not in answer.err
+    assert " are left out on this machine: no room" in answer.err and "roarbench retry" not in answer.err
     assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
 
 
@@ -232,9 +232,9 @@ BAD = [
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     (
         ("run", "--suite", "planted", "--max-images", "2001"),
-        "--max-images 2001 is above the 2,000 images that a split of",
+        "--max-images 2001 is more than the 2,000 images of the larger split of",
     ),
-    (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
+    (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; use "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),

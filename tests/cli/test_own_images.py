@@ -138,7 +138,7 @@ def test_whoever_reads_a_file_with_few_controls_is_told_once(call, tmp_path):
     suite = write_suite(tmp_path, TEXT.replace('["roar"]', '["matched"]'))
     for asked in (("suites", suite), ("plan", "--suite", suite, "--store", tmp_path / "store")):
         answer = call(*asked)
-        assert answer.code == 0 and answer.err.count("fewer are easier to beat") == 1, asked
+        assert answer.code == 0 and answer.err.count("fewer controls are easier to beat") == 1, asked
         assert answer.err.startswith("warning: only 3 controls for matched")
 
 
@@ -236,7 +236,7 @@ def test_a_network_of_more_outputs_than_there_are_photographs_of_is_explained_an
     said = 'test = "."\nclasses = 12\nresize = 9\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.5, 0.5]'
     asked = ("--suite", write_suite(tmp_path, text.replace("test_share = 0.25", said)), "--store", tmp_path / "store")
     answer = call("run", *asked)
-    assert (answer.code, "has only test images, so no network to explain can be trained" in answer.err) == (2, True)
+    assert (answer.code, "has only test images, so the network to explain cannot be trained" in answer.err) == (2, True)
     answer = call("run", *asked, "--reference", tmp_path / "w.pt")
     assert (answer.code, "have no training image" in answer.err) == (0, False)
     found = record(call, "table", *asked, "--reference", tmp_path / "w.pt")

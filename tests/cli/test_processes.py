@@ -86,7 +86,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
         own_server.start()
     process.join(PATIENCE)
     assert process.exitcode == 0, log.read_text()
-    assert "until then, this command waits and nothing is lost" in log.read_text()
+    assert "this command waits for the server, and nothing is lost" in log.read_text()
     assert "the server is back after" in log.read_text()
     assert outcomes(url) == outcomes(find_default_url(whole))
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]

@@ -119,4 +119,6 @@ def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_p
     monkeypatch.setattr(forecast, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
     answer = call("run", *SMALL, "--store", tmp_path / "store")
     assert answer.code == 2 and answer.out == ""
-    assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)
+    assert re.search(
+        r"the plan needs .* more, but only .* are free; free disk space or use another --store$", answer.err
+    )

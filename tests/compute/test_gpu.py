@@ -103,7 +103,7 @@ def test_evaluation_is_float32_on_a_gpu_too():
 
 
 def test_a_first_step_that_does_not_fit_is_refused_and_changes_no_weight():
-    """In a quarter of a gigabyte; with batch norm it cannot be split into smaller parts."""
+    """In a quarter of a gigabyte; because of batch norm, the step cannot be split."""
     model = build_network("resnet18", 4, 3, 64, seeded(0)).to(GPU)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     inputs, labels = trainings.pictures(128, 64)

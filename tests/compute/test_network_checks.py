@@ -45,8 +45,8 @@ def mixed_logits():
         (nn.Sequential(nn.ReLU(inplace=True), made()).eval(), "modifies its input images"),
         (made(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
         (made(F.dropout), "different logits for the same images when called again"),
-        (made(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone and in a batch"),
-        (without_statistics(), "an image different logits alone and in a batch"),
+        (made(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
+        (without_statistics(), "an image different logits alone than in a batch"),
         (mixed_logits(), r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
         (made(lambda x: x[:, :2]), r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1"),
         (made(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
@@ -96,7 +96,7 @@ class Mixed(Net):
 
 @pytest.mark.parametrize("buffer", [None, False])
 def test_a_network_that_its_state_dict_does_not_fix_is_refused(buffer):
-    with pytest.raises(CallerError, match=r"gives different logits: it draws order when it is built; register"):
+    with pytest.raises(CallerError, match=r"gives different logits: its construction draws order; register"):
         check_rebuilt(Mixed(0, buffer).eval(), Mixed(1, buffer).eval(), IMAGES)
 
 

@@ -98,7 +98,7 @@ def test_planes_by_hand():
     )
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
-    with pytest.raises(CallerError, match=r"level 0.4 is not stored in these rankings; write one of 0.1, .*, 0 or 1"):
+    with pytest.raises(CallerError, match=r"level 0.4 is not stored in these rankings; use one of 0.1, .*, 0 or 1"):
         find_removed_bits(planes, 0.4, Order.MORF, layout)
 
 

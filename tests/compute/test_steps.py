@@ -73,8 +73,8 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
 @pytest.mark.parametrize(
     ("make", "images", "said"),
     [
-        (network, 7, "a step of 8 images takes .* worker; with batch norm it cannot be split"),
-        (plain, 0, "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; write"),
+        (network, 7, "a step of 8 images takes .* worker; because of batch norm, the step cannot be split"),
+        (plain, 0, "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; use"),
     ],
 )
 def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, images, said, gpu):

@@ -146,7 +146,7 @@ def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypa
     np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
     path.write_text(path.read_text().replace("depth =", "# depth ="))
     if depth != 16:
-        with pytest.raises(DataError, match=f"and are read as 16; write depth = {depth} under"):
+        with pytest.raises(DataError, match=f"but are read as 16 bits; write depth = {depth} under"):
             decode_dataset(read_suite(path).dataset_record, tmp_path / "store")
 
 
@@ -225,7 +225,7 @@ def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
     for name in "ab":
         write_set(tmp_path / "set" / name, [0, 1] * 4)
     (tmp_path / "set" / "README.md").write_text(CARD)
-    said = "set has several configurations: first, second; write the folder that holds the files of one$"
+    said = "set has several configurations: first, second; name the folder that holds the files of one$"
     with pytest.raises(DataError, match=said):
         infer_dataset(tmp_path / "set", print)
     record, _ = looked(tmp_path / "set" / "a")
@@ -246,7 +246,9 @@ def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_p
 def test_a_missing_file_of_a_split_is_refused(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
-    with pytest.raises(DataError, match="has 2 of the 3 files of 'train', but not train-00001-of-00003; download"):
+    with pytest.raises(
+        DataError, match="has 2 of the 3 files of 'train'; download the missing ones: train-00001-of-00003"
+    ):
         looked(tmp_path / "set")
 
 
@@ -280,7 +282,7 @@ def test_a_table_says_which_columns_it_leaves_out(tmp_path):
     )
     record, said = looked(path)
     assert record.columns == ("a", "b")
-    assert "column 'c' is left out, because it holds '?' in 1 of 8 rows and numbers in the others" in said
+    assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said
     assert "columns left out, because they hold text: 'd'" in said
 
 

@@ -131,7 +131,7 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    free_some = "tiny takes 0 MiB, but only 0 MiB are free; free some or choose"
+    free_some = "tiny takes 0 MiB, but only 0 MiB are free; free disk space or use"
     for place, name, instead, said in (
         (
             parallel_decoding.shutil,
@@ -140,7 +140,7 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
             f"no space left in .*; {free_some}",
         ),
         (parallel_decoding.os, "fsync", full, "cannot write .*: No space left on device"),
-        (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB, fr"),
+        (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB; fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
             patch.setattr(place, name, instead)

@@ -70,7 +70,7 @@ def test_the_least_limit():
     """A small set keeps all its classes; one of a hundred and more may lack some, for a try on a small machine."""
     for name, least in (("imagenette", 10), ("imagenet", 2)):
         check_limit(find_dataset(name), least)
-        with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; write {least} or more"):
+        with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; use {least} or more"):
             check_limit(find_dataset(name), least - 1)
 
 

@@ -47,9 +47,9 @@ def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_eac
 def test_what_is_no_table_of_numbers_is_refused(tmp_path):
     for text, changes, said in (
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
-        (TEXT, {"columns": ("a",)}, "mine.csv has 1 features beside 'kind'; expected two or more"),
+        (TEXT, {"columns": ("a",)}, "mine.csv has 1 features besides 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; convert it to numbers, or list"),
-        (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),
+        (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows (first: row 2); fill"),
         (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
         (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has only 1 row, expected 2 or more"),
         ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
@@ -94,5 +94,5 @@ def test_a_table_elsewhere_is_the_same_data(tmp_path):
     elsewhere = tmp_path / "copy.parquet"
     elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
     assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint
-    with pytest.raises(DataError, match=r"gone.csv is not a file; write --data FILE, or --suite FILE.toml that"):
+    with pytest.raises(DataError, match=r"gone.csv is not a file; add --data FILE, or use a suite's file"):
         decode_dataset(CELLS, tmp_path, tmp_path / "gone.csv")

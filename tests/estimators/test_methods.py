@@ -157,7 +157,7 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
 
 
 def test_a_block_with_a_single_place_or_a_gate_is_refused():
-    with pytest.raises(RunError, match="layer block1 has a single position or is a gate; write layer=last"):
+    with pytest.raises(RunError, match="layer block1 has a single position or is a gate; use layer=last"):
         run_to_layer(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
     with pytest.raises(RunError, match="layer block2 has a single position or is a gate"):
         run_to_layer(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
@@ -244,13 +244,14 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
             "gradcam",
             "no layer is suitable: expected two convolutions, and a layer with several positions",
         ),
-        ("gradcam(layer=block4)", "layer block4 does not exist: the network has blocks 1 to 3; write layer=last"),
+        ("gradcam(layer=block4)", "layer block4 does not exist: the network has blocks 1 to 3; use layer=last"),
         (
             "deeplift",
-            "deeplift contributions do not add up: it has no rule for an operation of the network; leave it out",
+            "deeplift's contributions do not add up, because it lacks a rule for an operation of the network; "
+            "leave deeplift out",
         ),
         ("guided-gradcam", "guided-gradcam needs ReLUs"),
-        ("shapley", "shapley supports at most 16 features, got 432; leave it out"),
+        ("shapley", "shapley supports at most 16 features, got 432; leave shapley out"),
     ],
 )
 def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words, model, batch, black):
@@ -288,5 +289,5 @@ def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
 
 def test_a_suite_says_whether_shapley_values_apply():
     assert find_suite("breast-cancer-10").why_not("shapley") == ""
-    said = "it needs all subsets of at most 16 features, and an image here has 12,288"
+    said = "it supports at most 16 features, but an image here has 12,288"
     assert find_suite("quick").why_not("shapley~blurred") == said

@@ -151,12 +151,15 @@ class Branching(nn.Module):
             "has no rule for Hardtanh, an operation of the network",
         ),
         (Stepwise(lambda x: x.clamp(-1, 1)), "has no rule for clamp, an operation of the network"),
-        (nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()), "supports modules that are used once, but 0 is used .*"),
+        (
+            nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()),
+            "supports only modules that are used once, but 0 is used .*",
+        ),
         (Branching(), "cannot trace the operations of Branching"),
     ],
 )
 def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, batch):
-    with pytest.raises(RunError, match=f"^lrp {words}; leave it out$"):
+    with pytest.raises(RunError, match=f"^lrp {words}; leave lrp out$"):
         importance("lrp", model.double().eval(), batch)
 
 

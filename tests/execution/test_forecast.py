@@ -46,15 +46,16 @@ hand v1: 12 runs, 3 done, 9 to do
   scoring     10 images                      30 s     30 s
   together about 64 min of wall time with 2 workers, measured just now
   together about 915 h (38 days) of wall time with 4 GPUs and 2 workers, assuming a guess
-  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all\
- of them 3.0 GB of images and 1.0 GB a ranking in use; with less memory, these are read from disk in each epoch
+  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB per worker, and for all\
+ workers together 3.0 GB for images and 1.0 GB for each ranking in use; with less memory, each\
+ epoch reads them from disk
   1.8e+21 floating-point operations"""
 
 
 BRIEF = """\
 hand v1: 9 of 12 runs to do
   time about 64 min of wall time with 2 workers, measured just now
-  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB a worker; details: plan"""
+  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
 
 
 def test_a_plan_in_words_and_as_a_record():
@@ -74,7 +75,7 @@ def test_a_plan_in_words_and_as_a_record():
 def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, monkeypatch):
     extracting = WORK._replace(extracted=10**6, images=4 * 10**6)
     text = replace(PLAN, work=extracting).text()
-    assert "  disk 7 MB, 1 MB of it for the removed features of each worker's training, up to 11 MB while" in text
+    assert "  disk 7 MB, 1 MB of it for the masks that the workers' trainings use, up to 11 MB while" in text
     assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).brief()
     for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are there already
         monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
@@ -84,7 +85,7 @@ def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, 
 
 def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
-    assert "  submission  40 maps by its own code    not measured\n" in submitted.text()
+    assert "  submission  40 maps by submitted code  not measured\n" in submitted.text()
     assert submitted.wall(HERE) == PLAN.wall(HERE)
     assert submitted.record()["estimates"][0]["parts"]["submission"] is None
     filled = replace(submitted, work=submitted.work._replace(images_filled=30))
@@ -220,7 +221,7 @@ def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_s
     worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
         made = assume_rates(PLANTED, GPU if gpus else CORE)
-        said = f"the speed could not be measured ({error}); the times below are assumed"
+        said = f"the speed could not be measured ({error}); the times below use assumed rates"
     assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
     assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)

@@ -87,7 +87,7 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
     assert kept == suite
     assert str(path.parent) not in encode_canonically(write_suite_record(suite))
     assert kept.networks[2].source == FILE
-    with pytest.raises(CallerError, match="specifies the networks that it explains; change networks in its file"):
+    with pytest.raises(CallerError, match="already specifies its explained networks; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])
 
 
@@ -167,7 +167,9 @@ def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_
     first, _, third = suite.given.split(",")
     for row, files in zip(PAIRS, [(one, two), (three, one), (two, three, one), (two,)], strict=True):
         assert ran.again(rows[row], *files) is ReproductionOutcome.EQUAL, row
-    said = rf"--reference {two} is {suite.given_to(1)}, this run explains {first} and scores {third}; .* for {third}$"
+    said = (
+        rf"--reference {two} is {suite.given_to(1)}, but this run has maps of {first} and scores {third}; for {third}"
+    )
     with pytest.raises(CallerError, match=said):
         ran.again(rows["grad", 0.3, 2], one, two)
 
@@ -188,12 +190,12 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
     assert ran.again(lent, *files) is ReproductionOutcome.EQUAL
     with pytest.raises(
         CallerError,
-        match="this run explains {0} and scores {1}; .* for {1}".format(*map(make_weights_title, (one, four))),
+        match="this run has maps of {0} and scores {1}; for {1} add ".format(*map(make_weights_title, (one, four))),
     ):
         ran.again(lent, one)
     with ResultsStore.open(find_default_url(path.parent / "other")) as store:
         store.add_all([lent])
-        with pytest.raises(CallerError, match="scores another network, which is not in this store; write --ref"):
+        with pytest.raises(CallerError, match="scores another network, which this store lacks; add --ref"):
             ran.again(lent, one, store=store)
 
 
@@ -204,10 +206,10 @@ WRONG = (
         "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE",
     ),
     ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', and lost.pt is not a file; write NETWORK@FILE"),
-    ("two.pt", "one.pt", "networks has 2, and own-network compares networks with each other; write 3 to"),
+    ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other; use 3 to"),
     ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),
     ("resnet-planted@two.pt", "resnet-plantd@two.pt", "no network 'resnet-plantd'; did you mean 'resnet-planted'?"),
-    ('["own-network"]', '["own-network", "roar"]', "networks has given weights, and roar trains networks; "),
+    ('["own-network"]', '["own-network", "roar"]', "networks lists given weights, but roar trains networks; "),
     ('name = "mixed"', 'name = "mixed"\nreferences = 3', "no key 'references'"),
 )
 
@@ -252,7 +254,7 @@ def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
     assert {seed for name, t, seed in rows if name == "grad" and seed > 4} >= {100, 401, 304}
     answers = {rows["none", 0.0, number].bits for number in range(5)}
     assert len(answers) > 3  # so that each network has weights of its own
-    with pytest.raises(CallerError, match="specifies the networks that it explains; leave --reference out"):
+    with pytest.raises(CallerError, match="already specifies its explained networks; leave --reference out"):
         set_explained_networks(known, ["torchvision:resnet50-v1"])
 
 

@@ -83,7 +83,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
         with pytest.raises(
-            StoreError, match="was made with a different reference than the one in .*; delete .*, or use a"
+            StoreError, match="was made for a different network than the one in .*; delete .*, or use a"
         ):
             score(other, run_of(other, "grad", retrain=retrain))
     score(other, run_of(other, "random"))
@@ -152,7 +152,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(jobs.find_removal_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(jobs.exchange_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
@@ -178,5 +178,5 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits
     assert (first.rankings, first.smoothness) == ("", None)
-    with pytest.raises(CallerError, match="^fill 'blur' is computed once per image; for random-redrawn write"):
+    with pytest.raises(CallerError, match="^fill 'blur' is computed once per image, but random-redrawn changes"):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))

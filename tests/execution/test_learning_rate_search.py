@@ -40,7 +40,7 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     found = find_peak_learning_rate(suite, images)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert (found.peak, found.trained) == (0.05, True)
-    assert re.match(r"peak = 0\.05 \(three trials of at most 100 steps on 54 training images: ", found.line)
+    assert re.match(r"peak = 0\.05 \(three trials of at most 100 steps on 54 training images; correct on ", found.line)
     assert find_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
     assert find_peak_learning_rate(lower, images).peak == 0.013, (
@@ -80,11 +80,11 @@ def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tm
 def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
-    assert "near chance (33.3%), so its maps are not meaningful; stopped before any network is trained with them; " in (
+    assert "so maps of the reference are meaningless; the run stopped before training networks on them; " in (
         answer.err
     )
     assert "; write peak = 0.05 (three trials" in answer.err
     assert "under [recipe]" in answer.err
     assert "1 run" not in call("table", "--suite", steep, "--store", tmp_path / "store").err
     few = call("run", "--suite", steep, "--store", tmp_path / "store", "--max-images", "9")
-    assert (few.code, "; write a limit above 9, other epochs" in few.err) == (2, True)
+    assert (few.code, "; use a --max-images above 9, other epochs" in few.err) == (2, True)

@@ -102,7 +102,7 @@ def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"
     return read_suite(write_suite(folder, text + recipe))
 
 
-ADDS_UP = "deeplift contributions do not add up: it has no rule for an operation of the network"
+ADDS_UP = "deeplift's contributions do not add up, because it lacks a rule for an operation of the network"
 RELUS, RULE = (
     "guided backprop needs ReLUs, but the network has none",
     "lrp has no rule for GELU, an operation of the network",
@@ -138,7 +138,7 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ),
         ("Pair", "", "returned a tuple for two images"),
         ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network"),
-        ("Mixing", "", r"^net.Mixing@\S+ gives an image different logits alone and in a batch"),
+        ("Mixing", "", r"^net.Mixing@\S+ gives an image different logits alone than in a batch"),
         ("Noisy", "", "gives different logits for the same images when called again"),
         ("InPlace", "", "modifies its input images in place"),
         (
@@ -147,8 +147,8 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
             r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",
         ),
         ("meta", "", "^meta of net.py returned a network on the device meta; build it on the CPU"),
-        ("cuda", "", "(CUDA|NVIDIA).*; build it on the CPU, roarbench moves it to a GPU itself"),
-        ("Drawn", "", "with the same state dict, gives different logits: it draws weights when it is built"),
+        ("cuda", "", "(CUDA|NVIDIA).*; build (it|the network) on the CPU, because roarbench moves it to a GPU"),
+        ("Drawn", "", "with the same state dict, gives different logits: its construction draws weights"),
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )
@@ -167,6 +167,6 @@ def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(t
     assert drop_inapplicable_estimators(replace(suite(tmp_path, "relu"), maps=Making.BF16)).suite.left_out == {}
     branching = suite(tmp_path, "Branching")
     assert drop_inapplicable_estimators(branching).suite.left_out == {}
-    words = r'maps is "bf16", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
+    words = r'maps is "bf16", but .* cannot be folded into its convolutions \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
         drop_inapplicable_estimators(replace(branching, maps=Making.BF16))

@@ -77,7 +77,7 @@ class Runs:
 def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, write, capsys):
     """torch has warnings of its own, for other pickles and for programs, which would stand before that line."""
     write(tmp_path / "w.pt")
-    refused = pytest.raises(CallerError, match=r"^[^\n]*; write torch.save\([^\n]*$")
+    refused = pytest.raises(CallerError, match=r"^[^\n]*; [^\n]*save (its )?weights with torch.save\([^\n]*$")
     with warnings.catch_warnings(record=True) as said, refused:
         warnings.simplefilter("always")
         load_given_weights(str(next(tmp_path.iterdir())), network(), 3, "resnet8")
@@ -105,10 +105,10 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
     [
         (
             lambda w: {"extra": torch.zeros(1)},
-            "extra is unexpected and 32 more; give weights of a resnet8, or name your",
+            " is missing and 32 more; use weights of resnet8, or specify your",
         ),
-        (lambda w: dict(list(w.items())[:-1]), "it lacks linear.bias;"),
-        (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias is (5,), expected (4,);"),
+        (lambda w: dict(list(w.items())[:-1]), "linear.bias is missing;"),
+        (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias has shape (5,), expected (4,);"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
         (lambda w: w | {"linear.bias": torch.full((4,), math.nan)}, "linear.bias contains NaN or infinity;"),
         (
@@ -120,16 +120,16 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
             "linear.bias has type int8, expected float32;",
         ),
         (lambda w: w | {"linear.bias": torch.zeros(4, device="meta")}, "linear.bias has no values;"),
-        (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, "lacks "),
+        (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, " is missing"),
         (
             lambda w: {"student": w, "teacher": twice(w)},
-            "different weights under 'student', 'teacher'; write",
+            "different weights under 'student', 'teacher'; save one of them",
         ),
         (lambda w: {"generator": w, "discriminator": {"x": torch.zeros(1)}}, "weights under 'generator', 'discrim"),
-        (lambda w: [w], "contains no state dict; write torch.save(model.state_dict(), FILE)"),
+        (lambda w: [w], "contains no state dict; save weights with torch.save(model.state_dict(), FILE)"),
         (
             lambda w: network(),
-            "only numbers are read, no code is run; write torch.save(model.state_dict(), FILE)",
+            "is never run; if you trust the file, load it and save weights with torch.save(model.state_dict(), FILE)",
         ),
         (lambda w: {"net": w, "mean": [0.5] * 3}, "has mean [0.5, 0.5, 0.5] and std None; expected 3 numbers each"),
         (lambda w: {"net": w, "mean": 120, "std": 30.0}, "has mean 120 and std 30.0; expected 3 numbers each"),
@@ -137,7 +137,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
         (lambda w: {"net": w, "mean": "120", "std": "111"}, "has mean 120 and std 111; expected 3 numbers each"),
         (
             lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3},
-            "possible for images in [0, 1] and in [0, 255]; write std",
+            "which fits both images in [0, 1] and in [0, 255]; write std",
         ),
         (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
     ],
@@ -217,8 +217,8 @@ def test_the_normalisation_is_of_images_in_255_steps_whatever_it_was_written_as(
 
 def test_another_network_than_a_suite_of_ours_explains_is_told_how_to_bring_its_own(tmp_path, weights):
     torch.save(twice(weights) | {"extra": torch.zeros(1)}, tmp_path / "w.pt")
-    said = "give weights of a resnet50, or name your own network in a suite's file"
-    for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; give weights of that network")):
+    said = "use weights of resnet50, or specify your own network in a suite's file"
+    for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; use weights of that network")):
         with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
             load_given_weights(str(tmp_path / "w.pt"), network(), 3, name)
 
@@ -248,7 +248,9 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED, NAME, record)
     (pretrained_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
-    with pytest.raises(CallerError, match="is not torchvision's file: its checksum differs; delete it"):
+    with pytest.raises(
+        CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is downloaded again"
+    ):
         work.start(started, 0)
 
 

@@ -200,7 +200,7 @@ def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
     ):
         ((said, sentence, grave),) = texts(held(), beating=beside(over, WORDS[short[0]]))
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
-        start = f"{side} Local contrast, which never sees the network: the row’s matched gain minus the control’s is "
+        start = f"{side} Local contrast, which does not use the network: the row’s matched gain minus the control’s is "
         assert sentence.startswith(start)
     assert texts(held()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}

@@ -51,16 +51,16 @@ def test_what_a_protocol_cannot_have_is_left_out_and_told():
     found = set_fill_and_unit(whole, "linear")
     assert [block.protocol for block in found.blocks] == [ROAR]
     assert found.title == "made-up v1, fill linear, without matched"
-    with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, black, blur or noise"):
+    with pytest.raises(CallerError, match="fill 'linear' is too slow .* use mean, black, blur or noise"):
         set_fill_and_unit(suite(whole.blocks[0]), "linear")
 
 
 def test_a_table_has_neither_pixels_nor_fills_of_neighbours():
     table = find_suite("breast-cancer")
     assert {block.fill for block in set_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
-    with pytest.raises(CallerError, match="unit is 'pixel', and a table has no pixels; write scalar"):
+    with pytest.raises(CallerError, match="unit is 'pixel', but a table has no pixels; use scalar"):
         set_fill_and_unit(table, "", Unit.PIXEL)
-    with pytest.raises(CallerError, match="a table can have mean, black, noise"):
+    with pytest.raises(CallerError, match="a table lacks; use one of mean, black, noise"):
         set_fill_and_unit(table, "blur")
 
 

@@ -66,10 +66,11 @@ CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # that a row on photogr
 def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimators, more, count, lacking):
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
     suite = changed(path, "size = 8", f"size = 8\n{more}")
-    said = (
-        f"only {count} controls for matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
+    said = f"only {count} controls for matched, and fewer controls are easier to beat; add {', '.join(lacking)} to "
+    said += "`estimators`, "
+    assert describe_missing_controls(suite, MATCHED) == (
+        f"{said}as in a file that `new-suite` writes" if lacking else ""
     )
-    assert describe_missing_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
     assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three"
 
 
@@ -83,10 +84,9 @@ def test_a_file_may_name_every_protocol_that_is_run_roar_exchanged_too(on_table)
 
 
 def test_a_table_of_numbers_lacks_two_controls(on_table):
-    said = (
-        "only 1 control for matched, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
-    )
-    assert describe_missing_controls(read_suite(on_table), MATCHED) == f"{said}as `new-suite` does"
+    said = "only 1 control for matched, and fewer controls are easier to beat; add deviation, linear-classifier to "
+    said += "`estimators`, "
+    assert describe_missing_controls(read_suite(on_table), MATCHED) == f"{said}as in a file that `new-suite` writes"
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
@@ -198,7 +198,7 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     suite = read_suite(path)
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
-    assert suite.why_not("linear-classifier") == "it is fitted to training images, and the suite has none"
+    assert suite.why_not("linear-classifier") == "it is fitted to training images, but the suite has none"
     assert not suite.why_not("deviation")
     assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).dataset_record.numbered
 
@@ -265,14 +265,14 @@ WRONG = (
     (NAME, 'name = "My Photos"', "name is 'My Photos', expected 1 to 40 lowercase letters, digits, hyphens; "),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
-    ('["grad"]', '["truth"]', "estimators has 'truth', which is known only for generated images; leave it out"),
+    ('["grad"]', '["truth"]', "estimators has 'truth', which needs generated images; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [0.5]"),
     ("levels", "level", "no key 'level'; did you mean 'levels'?"),
     ("[network]", "[netwrok]", "no key 'netwrok'; did you mean 'network'?"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
-    ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses one reference; "),
-    ('["roar"]', '["own-network"]', "references is 1, and own-network compares networks with each other; write 3 "),
+    ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses only one reference; "),
+    ('["roar"]', '["own-network"]', "references is 1, but own-network compares networks with each other; use 3 "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
     (
         "seeds = 1",
@@ -280,16 +280,28 @@ WRONG = (
         "about is '\\x1b[2J', expected one line of at most 1000 printable characters",
     ),
     (SHARE, "", ', [data]: names no split; write train = "…" and test = "…", or test_share = 0.2'),
-    (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write train and test, or test_share alone"),
+    (
+        SHARE,
+        f'{SHARE}\ntrain = "a"',
+        ", [data]: has train and test_share; write either train and test, or only test_share",
+    ),
     (SHARE, 'train = "."', ", [data]: has train and no test; "),
-    (SHARE, 'test = "."', 'roar trains networks, and [data] has only test images; write train = "…" under [data], or '),
+    (SHARE, 'test = "."', 'roar trains networks, but [data] has only test images; write train = "…" under [data], or '),
     (IMAGES, f"{IMAGES}\nclasses = 4", "has the folder 'blue', but classes is 4; name each folder by the number"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
     (SIZE, "size = 8\nresize = 7", "resize is 7, expected a whole number from 8 to "),
-    (SIZE, "size = 9\nresize = 8", "[data]: resize is 8 and the square has 9 pixels; write resize = 9 or more"),
+    (
+        SIZE,
+        "size = 9\nresize = 8",
+        "[data]: resize is 8, but the square to cut out has 9 pixels per side; write resize = 9 or more",
+    ),
     (SIZE, 'size = 8\nresize = 9\ninterpolation = "cubic"', "interpolation is 'cubic', expected nearest, box, bili"),
     (SIZE, 'size = 8\ninterpolation = "bicubic"', "has interpolation without resize; write resize = N"),
-    (SIZE, "size = 8\nresize = 9\ncrop = 0.9", "has crop and resize; leave crop out, size is the side of the square"),
+    (
+        SIZE,
+        "size = 8\nresize = 9\ncrop = 0.9",
+        "has crop and resize; leave crop out, because size is the side of the square",
+    ),
     (SIZE, "size = 8\nmean = [0.5, 0.5, 0.5]", "[data]: std is missing, expected a list of numbers; write std = [0."),
     (SIZE, "size = 8\nmean = [0.5]\nstd = [0.5]", "it has mean (0.5,) and std (0.5,); expected 3 numbers each"),
     (SIZE, 'size = 8\npreprocessing = "timm:x"', "has preprocessing and size; leave one of them out"),
@@ -317,13 +329,13 @@ WRONG = (
     (
         '["roar"]',
         '["matched"]\nfills = ["linear"]',
-        "for protocols that exchange masks write mean, black, blur or noise",
+        "for protocols that exchange masks use mean, black, blur or noise",
     ),
 )
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
     ('"tabular@1"', '"quick@2"', "quick@2(epochs=4) moves or shrinks images, "),
-    ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
+    ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', but a table has no pixels"),
     ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is computed from neighbouring"),
 )
 
@@ -414,14 +426,14 @@ def holding(text):
 @pytest.mark.parametrize(
     ("name", "make", "said"),
     [
-        ("photos", lambda path: None, "photos is missing; write a folder of class folders, or of parquet files"),
-        ("photos", holding("x"), "photos is a file; write a folder of class folders"),
+        ("photos", lambda path: None, "photos is missing; name a folder of class folders or of parquet files"),
+        ("photos", holding("x"), "photos is a file; name a folder of class folders"),
         (
             "photos",
             broken,
             "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1",
         ),
-        ("a.csv", holding("a,b,c\n1,2,0.5\n3,4,0.7\n"), "no column has a usual class name"),
+        ("a.csv", holding("a,b,c\n1,2,0.5\n3,4,0.7\n"), "no column has the usual name of a class column"),
         ("a.csv", holding("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"), "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4"),
     ],
 )

@@ -112,7 +112,7 @@ def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_proto
     assert set(select_part(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
     part = select_part(PAPER, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
-    with pytest.raises(CallerError, match="--seeds is 0, .* is 1; .* write --seeds 1 or more"):
+    with pytest.raises(CallerError, match="--seeds is 0, .* is 1; .* use --seeds 1 or more"):
         select_part(MATCHED, seeds=0)
 
 
@@ -164,7 +164,7 @@ def test_other_numbers_stand_in_the_title_in_one_order():
     for title, said in (
         ("quick@2(epoch=3)", "no setting of a recipe 'epoch'; did you mean 'epochs'"),
         ("quick@2(epochs=nan)", "epochs is 'nan', expected a number from 0.01 to 10000"),
-        ("quick@2(warmup=20)", "warms up for 20 of 10 epochs; write a warmup below epochs"),
+        ("quick@2(warmup=20)", "has a warmup of 20 epochs and 10 epochs in all; write a warmup below epochs"),
         ("quick@9(epochs=1)", "no recipe 'quick@9'; did you mean 'quick@2'"),
     ):
         with pytest.raises(CallerError, match=said):

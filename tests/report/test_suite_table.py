@@ -122,7 +122,7 @@ ENTRY = check_source(
     b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
 )
 NETWORK = "`validate` found: ignores the network, ignores the class"
-IMPORTED = "elf-reported: imported and not reproduced here"
+IMPORTED = "elf-reported: imported, and not reproduced here"
 NOISE = "fewer than 80%"
 
 

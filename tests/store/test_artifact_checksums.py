@@ -49,7 +49,7 @@ def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, fo
     if store.database.is_file:
         second.check([lacking])
     else:  # several machines may share it
-        with pytest.raises(StoreError, match=r"two lacks the ranking .*, which was made in .*/one, "):
+        with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
             second.check([lacking])
     assert noted(store) == {RANKING.key: RANKING.checksum}
 
@@ -58,7 +58,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     """Two commands that begin together: the second one is refused, whether its folder has something of it or not."""
     first, second = folders
     lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
-    refused = pytest.raises(StoreError, match=r"belongs to the folder .*/one, where its .* name that --store")
+    refused = pytest.raises(StoreError, match=r"belongs to the store .*/one, where the .* use that folder as --store")
     first.check(lacking)
     for theirs in (lacking, [lacking[0], RANKING]):
         with refused:
@@ -100,7 +100,7 @@ def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(s
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
     here.check([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
     here.check([RANKING], [unlike._replace(here="")])
-    with pytest.raises(StoreError, match=f"has a different ranking than the run {other.key}, on which "):
+    with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
         here.check([REFERENCE], [unlike])
     assert noted(store) == {RANKING.key: RANKING.checksum}
     note_as_imported(store, [other])

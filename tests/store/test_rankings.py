@@ -265,7 +265,9 @@ def test_rankings_in_the_wrong_folder(sealed):
 
 def test_a_store_that_cannot_be_written(store):
     store.root.write_text("")
-    refused = pytest.raises(StoreError, match="cannot write .*: Not a directory; free space or choose another --store")
+    refused = pytest.raises(
+        StoreError, match="cannot write .*: Not a directory; free disk space or use another --store"
+    )
     with refused:
         write(store, Split.TRAIN, 0, 16)
     with refused:

@@ -154,9 +154,9 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
     monkeypatch.setattr(schema, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
     with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.write():
-        with pytest.raises(StoreError, match="another process has held it"), two.database.write():
+        with pytest.raises(StoreError, match="another process has locked it"), two.database.write():
             pytest.fail("two write at once")
-        with pytest.raises(StoreError, match="another process has held it"):
+        with pytest.raises(StoreError, match="another process has locked it"):
             two.database.change(lambda connection: pytest.fail("two change it at once"))
         assert two.keys("")
 

@@ -55,7 +55,7 @@ def test_a_file_is_kept_once_and_for_ever(store):
     for each in (ENTRY, OTHER, ENTRY):
         keep_entry(store.database, each)
     twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
-    with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
+    with pytest.raises(StoreError, match=f"a different file is stored as {ENTRY.id}"):
         keep_entry(store.database, twin)
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
@@ -177,7 +177,10 @@ def test_what_differs_is_told():
     origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
     again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)
     near, far = (Reproduction(stored, again, margin=share / stored.total) for share in (1, 0.5))
-    assert near.differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]  # what both are known to have
+    assert near.differences == [
+        "torch was 2.13.0, is now 9",
+        "cpu was some, is now other",
+    ]  # what both are known to have
     others = [Reproduction(stored, replace(stored, **change), 0) for change in ({"rankings": "x"}, {"seconds": 1.0})]
     assert [each.verdict.name for each in (near, far, *others)] == ["WITHIN", "DIFFERENT", "WITHIN", "EQUAL"]
 

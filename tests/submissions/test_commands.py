@@ -122,8 +122,8 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     assert f"{len(before)} results" in call("export", "all.parquet", "--store", "there").err
     assert f"{len(before)} results are new" in call("import", "all.parquet", "--store", "here").err
     assert rows("here") == before
-    assert flags(call, "here")[name].startswith("Self-reported: imported and not reproduced here")
-    assert flags(call, "here")["random"] == "Self-reported: imported and not reproduced here."
+    assert flags(call, "here")[name].startswith("Self-reported: imported, and not reproduced here")
+    assert flags(call, "here")["random"] == "Self-reported: imported, and not reproduced here."
 
     assert call("run", *PART, "--store", "there", "--submission", file, "--trust-submission").code == 0
     added = rows("there")
@@ -142,8 +142,8 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
         r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE
     )
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
-    assert "1 answers differ, same rankings" in answer.out
-    assert "no difference of versions or hardware is known" in answer.out
+    assert "correctness differs on 1 images, same rankings" in answer.out
+    assert "no difference in versions or hardware is known" in answer.out
 
 
 def test_what_cannot_be_is_said_before_anything_runs(call):

@@ -261,7 +261,7 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
 
 def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; write `apt-get install bubblewrap"):
+    with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
         check_sandbox.__wrapped__()
 
 

@@ -68,7 +68,7 @@ def guided_gradcam(inputs: MapInput) -> Tensor:
         fine = compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
     except CallerError as error:
         seen = str(error).partition(";")[0].replace("guided backprop", "guided-gradcam")
-        raise RunError(f"{seen}; leave it out") from error
+        raise RunError(f"{seen}; leave guided-gradcam out") from error
     return fine * gradcam(inputs)
 
 

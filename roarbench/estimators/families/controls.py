@@ -1,4 +1,4 @@
-"""Controls that do not see the network: centre, random, deviation, edges, and templates of the predicted class.
+"""Controls, which do not use the network: centre, random, deviation, edges, and templates of the predicted class.
 
 Templates raise DataError if the training images are not available.
 """
@@ -37,15 +37,15 @@ def random(inputs: MapInput) -> Tensor:
 def random_smooth(inputs: MapInput) -> Tensor:
     """Return a random map blurred with a Gaussian of `width`, a fraction of the image's side.
 
-    With the width of the blurred twins it is another random draw of `random-blurred`, so an estimator can be compared
-    with random maps that are equally smooth.
+    With the width of the blurred twins, the map is another random draw of `random-blurred`, so an estimator can be
+    compared with random maps that are equally smooth.
     """
     drawn = noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.value("width")))
 
 
 def deviation(inputs: MapInput) -> Tensor:
-    """Return the distance of each value from its baseline."""
+    """Return the distance of each value from the baseline."""
     return (inputs.images - inputs.baseline).abs()
 
 
@@ -74,8 +74,8 @@ def sobel(inputs: MapInput) -> Tensor:
 def sobel_released(inputs: MapInput) -> Tensor:
     """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
 
-    The released code of Hooker et al. 2019 uses it as importance: the derivative in one direction, smoothed by 1, 2, 1
-    across the width and across the channels, with end values repeated.
+    The released code of Hooker et al. 2019 uses this result as importance: the derivative in one direction, smoothed by
+    1, 2, 1 across the width and across the channels, with end values repeated.
     """
     _, channels, h, w = inputs.images.shape
     images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
@@ -125,21 +125,21 @@ ESTIMATORS = (
     Estimator("centre", title="Nearness to centre",
         about="nearness to the middle of the image, the same for all images",
         control=True, maps=centre, papers=(), neighbours=True),
-    Estimator("random", title="Random", about="an exact-count random ranking, fixed per image", control=True,
+    Estimator("random", title="Random", about="random ranking, fixed for each image", control=True,
         maps=random, papers=(HOOKER,), neighbours=False, addable=False),
     Estimator("random-blurred", base="random", title="Blurred random", about="the random control's map, blurred",
         control=True, twin="blurred", maps=random, papers=(HOOKER,), neighbours=True),
     Estimator("random-redrawn", base="random", form="redrawn", title="Redrawn random",
         about="a random ranking drawn anew each epoch", control=True, papers=(HOOKER,), neighbours=False,
         addable=False),
-    Estimator("random-smooth", title="Smooth random", about="a random map, as smooth as its width says",
+    Estimator("random-smooth", title="Smooth random", about="a random map, blurred with the given width",
         control=True, maps=random_smooth, parameters={"width": 0.1}, papers=(), neighbours=True),
-    Estimator("deviation", title="Deviation from the mean", about="distance of a number from its baseline",
+    Estimator("deviation", title="Deviation from the mean", about="distance of each value from the baseline",
         control=True, maps=deviation, parameters={"baseline": "mean"}, papers=(), neighbours=False),
-    Estimator("deviation-blurred", title="Blurred deviation", about="that distance, blurred", control=True,
+    Estimator("deviation-blurred", title="Blurred deviation", about="the deviation map, blurred", control=True,
         maps=lambda asked: blur(deviation(asked)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
-        about="signed distance of a number from the training mean times that from its pixel's mean",
+        about="value minus training mean, times the value minus its pixel's mean",
         control=True, maps=input_x_colour_deviation, papers=(), neighbours=False),
     Estimator("saturation-deviation", title="Saturation",
         about="saturation times the distance of the blurred image from the training mean", control=True,
@@ -149,12 +149,12 @@ ESTIMATORS = (
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
         about="signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
         control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True),
-    Estimator("contrast", title="Local contrast", about="distance of a number from the mean of the 5 x 5 around it",
+    Estimator("contrast", title="Local contrast", about="distance of each value from the mean of the 5 x 5 around it",
         control=True, maps=contrast, papers=(), neighbours=True),
     Estimator("class-template", title="Class template",
-        about="image times mean training image of the predicted class, where there is detail, near the middle",
+        about="image times mean training image of the predicted class, weighted by local detail and centrality",
         control=True, uses_prediction=True, maps=input_x_class_mean, papers=(), neighbours=True),
     Estimator("linear-classifier", title="Linear classifier",
-        about="image times weights of a linear classifier of thumbnails for the predicted class, where there is detail",
+        about="image times weights of a linear thumbnail classifier for the predicted class, weighted by local detail",
         control=True, uses_prediction=True, maps=linear_classifier, papers=(), neighbours=False),
 )  # fmt: skip

@@ -161,7 +161,7 @@ def exact_shapley(inputs: MapInput) -> Tensor:
     n, d = len(images), images[0].numel()
     if d > SHAPLEY_FEATURES:
         most = f"at most {SHAPLEY_FEATURES} features, got {d}"
-        raise RunError(f"shapley supports {most}; leave it out")
+        raise RunError(f"shapley supports {most}; leave shapley out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
     for members in torch.split(_coalitions(d).to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)

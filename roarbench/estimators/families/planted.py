@@ -1,4 +1,4 @@
-"""Controls that know the ground truth: planted data's true importance, or the corner that a network reads.
+"""Controls that use the ground truth: planted data's true importance, or the corner that a network reads.
 
 The explained network reads the class only from its own corner, and each of its siblings from another corner.
 """

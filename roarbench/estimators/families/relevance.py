@@ -22,7 +22,7 @@ BACH = Paper("""@article{bach2015pixelwise,
 def deeplift(map_input: MapInput) -> Tensor:
     """Compute DeepLIFT contributions, signed; they sum to the logit minus the baseline's logit.
 
-    Raises RunError if they do not, because the network has a nonlinear operation without a rule.
+    Raises RunError if the sum differs, because the network has a nonlinear operation without a rule.
     """
     images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
@@ -35,7 +35,8 @@ def deeplift(map_input: MapInput) -> Tensor:
     missed = (contributions.sum((1, 2, 3)) - (said - base)).abs().sum()
     if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
         raise RunError(
-            "deeplift contributions do not add up: it has no rule for an operation of the network; leave it out"
+            "deeplift's contributions do not add up, because it lacks a rule for an operation of the network; "
+            "leave deeplift out"
         )
     return contributions
 
