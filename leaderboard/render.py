@@ -85,7 +85,7 @@ def list_addresses(views: Views) -> list[Address]:
     names = (name for view in suites for name in view.results.suite.placed)
     found += [make_address("method", estimator=name) for name in dict.fromkeys(names)]
     found += [make_address("images", view.slug) for view in suites if view.pictures]
-    found += [make_address("compare", view.slug) for view in suites if compare.has_pair(view)]
+    found += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
     return [
         *found,
         make_address("trust"),

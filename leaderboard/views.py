@@ -207,7 +207,7 @@ class LiveStore:
         with self._lock, self._store.database.at_once():
             state = self._store.state()
             if state != self.state:
-                order = order_suites(self._store)
+                order = list_suites_in_order(self._store)
                 asked = self._needed(order) if waiting else order
                 self._read = {suite: self._fresh(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
@@ -240,7 +240,7 @@ class LiveStore:
                 for view in self.views(waiting=True).values():
                     view.board  # noqa: B018
                     seen.wait(_PAUSE)
-                for suite in order_suites(self._store):
+                for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
                     with self._lock, self._store.database.at_once():
                         self._read[suite] = self._fresh(suite)
@@ -254,7 +254,7 @@ class LiveStore:
             sleep(_PAUSE)
 
 
-def order_suites(store: ResultsStore) -> list[SuiteSpec]:
+def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
     """Return the suites that a store may have, as a tie-break for `make_sort_key`.
 
     The newest version of each name comes first; users' suites come last.

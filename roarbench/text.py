@@ -53,7 +53,7 @@ def make_printable(text: str) -> str:
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
-def fold_lines(text: str, width: int) -> str:
+def wrap_lines(text: str, width: int) -> str:
     """Wrap each line to a width; continuation lines are indented by 4."""
 
     def fold(line: str) -> str:

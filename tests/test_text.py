@@ -4,12 +4,12 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.rank_intervals import Place
 from roarbench.text import (
     fit_on_one_line,
-    fold_lines,
     format_decimals,
     format_interval,
     format_percent,
     format_place,
     make_printable,
+    wrap_lines,
 )
 
 
@@ -37,4 +37,4 @@ def test_text_from_outside_is_one_line_that_hides_nothing_and_wide_lines_are_fol
     assert make_printable("a\nb") == "a b"
     assert (fit_on_one_line("12345", 5), fit_on_one_line("123456", 5)) == ("12345", "1234…")
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
-    assert fold_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)
+    assert wrap_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

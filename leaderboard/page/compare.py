@@ -15,7 +15,7 @@ _PAIRS = 3  # pairs on a static page; the app compares any two rows
 _EACH = 2  # images in favour of each row
 
 
-def has_pair(view: SuiteView) -> bool:
+def has_two_rows(view: SuiteView) -> bool:
     """Return whether there are results of two rows, without computing a board."""
     run = view.results.by_estimator.keys() & set(view.results.suite.placed)
     return len(run) > 1 and view.leading != MASK_ONLY

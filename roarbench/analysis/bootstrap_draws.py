@@ -26,7 +26,8 @@ _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 class Evidence:
     """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
 
-    All boards and checks use the unit `unit`, except those in `units`, and the same bootstrap, so they are paired.
+    All boards and checks use the same bootstrap, so their draws are paired. They use the unit `unit`, except those in
+    `units`.
     """
 
     suite_results: SuiteResults
@@ -118,7 +119,7 @@ class Evidence:
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
-        """Return the smoothness of the removal masks by estimator and level; rows with the same ranking share it."""
+        """Return the smoothness of the MoRF removal masks by estimator and level."""
         rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
         return {
             (cell.estimator, cell.t): smooth
@@ -178,9 +179,9 @@ class Evidence:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return ROAR if the suite has it with results, or if the suite has no results; else the leading protocol.
+    """Return ROAR if a suite has results of ROAR, or has ROAR and no results; otherwise the leading protocol.
 
-    ROAR also replaces a leading protocol without gains (mask-only).
+    If the leading protocol has no gains (mask-only), ROAR is returned instead.
     """
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results

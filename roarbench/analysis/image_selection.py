@@ -16,15 +16,15 @@ from roarbench.stats.curves import Bits
 
 IMAGES = 24
 RULE = (
-    "Of the {known:,} test images that most networks know untouched, {count} at even steps: from the one on which "
-    "masks of the estimators that see the network cost most answers, to the one on which they cost fewest."
+    "The {known:,} test images that most networks classify correctly were sorted by how many correct predictions the "
+    "masks of estimators that use the network cost; {count} images at even steps are shown, the largest cost first."
 )
 
 
 class ImageAnswers(NamedTuple):
-    """Correct predictions per image, summed over all levels: with a row's own masks, and with its counterpart's.
+    """Correct predictions per image, summed over levels: under a row's own masks, and under its counterpart's masks.
 
-    `against` is empty if the row has no counterpart.
+    `against` is empty if the row has no counterpart. `of` is the number of predictions per image.
     """
 
     own: tuple[int, ...]
@@ -41,7 +41,7 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
 def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
-    """Count the predictions on these images that are correct (or kept), over all levels and networks of a row."""
+    """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
     own, others = _answers(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
     return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")

@@ -54,15 +54,15 @@ def compute_own_network_gains(
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> tuple[tuple[float, ...], dict[str, Kept]]:
-    """Return the levels above 0, and for each complete row whether each network keeps its prediction."""
+    """Return the levels above 0 and, for each complete row, which predictions of each network stay the same."""
     scores = _rows_of(results, protocol, unit, ())
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
 
 
 def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
-    """Say in a sentence that no test image has the same predicted class from all networks; empty otherwise.
+    """Report in a sentence that there is no test image on which all networks agree; empty otherwise.
 
-    It is also empty if networks have no stored predictions for the untouched images.
+    The result is also empty if a network lacks stored predictions on the untouched images.
     """
     shared = _find_shared_images(results, protocol, unit)
     if shared is None or shared.any():
@@ -74,7 +74,7 @@ def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, un
 def load_kept_under_own_and_next_map(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return whether predictions are kept after removal by each network's own map, and by the next network's map.
+    """Return whether predictions stay the same after removal by each network's own map, and by the next network's map.
 
     Each of the two lists has one array, bool (images,), per network and level.
     """
@@ -103,7 +103,7 @@ def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Coll
 
 
 def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
-    """Return the kept predictions of rows whose results are complete and consistent."""
+    """Return which predictions stay the same, by row, for rows with complete and consistent results."""
     held, shared = results.held(protocol, unit), _find_shared_images(results, protocol, unit)
     found: dict[str, Kept] = {}
     if shared is None or not shared.any():
@@ -118,9 +118,9 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
 
 
 def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
-    """Mark the test images for which all networks predict the same class, bool (images,).
+    """Return a mask of the test images for which all networks predict the same class, bool (images,).
 
-    Returns None if predictions are missing, or for too few networks.
+    Returns None if predictions are missing or there are too few networks.
     """
     untouched = _grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:

@@ -50,7 +50,7 @@ class Holds(StrEnum):
     NO = "fails"
     OPEN = "open"
     UNKNOWN = "no data"
-    UNASKED = "cannot say"  # the measure cannot test this claim
+    UNASKED = "cannot say"  # results of this kind cannot test the claim
 
 
 class Finding(NamedTuple):
@@ -97,7 +97,7 @@ class Check(NamedTuple):
 
     where: str
     agrees: bool
-    # pairs that the claim needs in an agreeing cell, pairs that contradict the claim in another cell
+    # in a cell that agrees: pairs that must differ for the claim to hold; in other cells: pairs that contradict it
     pairs: tuple[Pair, ...]
 
     def is_clear(self, significant: Collection[Pair]) -> bool:
@@ -114,7 +114,7 @@ class Claim:
     text: str
     where: str
     checks: Callable[[Tables], Iterable[Check]]
-    # own-network gain can test the claim: the claim compares estimators, not kinds of training
+    # whether own-network gain can test the claim, because the claim compares estimators and not kinds of training
     by_networks: bool = True
 
     def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
@@ -173,7 +173,7 @@ def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple
 
 
 def _best_base(tables: Tables) -> Iterable[Check]:
-    """Check whether the ensemble with the largest gain is built on the base estimator that the paper names."""
+    """Check, by data set, whether the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _names(ENSEMBLES)
@@ -189,7 +189,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:
-    """Check that after random removal a retrained network keeps over half of its accuracy, and another does not."""
+    """Check that after random removal a retrained network keeps over half of its accuracy, unlike one not retrained."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
@@ -200,7 +200,7 @@ def _retraining_matters(tables: Tables) -> Iterable[Check]:
             yield Check(where, not against, against or tuple(agrees))
 
 
-_WHICH_SOBEL = "the paper's is sobel-released; ours is also compared with sobel, the magnitude"
+_WHICH_SOBEL = "the paper uses sobel-released; roarbench also compares with sobel, the gradient magnitude"
 _TITLES = {"grad": "The gradient", "ig": "Integrated gradients", "gb": "Guided backprop"}
 CLAIMS = (
     Claim(
@@ -229,8 +229,8 @@ CLAIMS = (
     ),
     Claim(
         "sobel-worse-than-random",
-        "Sobel as the released code computes it (sobel-released, not sobel, the magnitude) is worse than Random at "
-        "every level on every data set",
+        "Sobel as the paper's code computes it (sobel-released; sobel is the gradient magnitude) is worse than Random "
+        "at every level on every data set",
         "supplement, table 2",
         partial(_against, ("sobel-released",), gt, ("random",)),
         by_networks=False,
@@ -264,8 +264,8 @@ CLAIMS = (
     ),
     Claim(
         "retraining-matters",
-        "With 90% of the features removed at random, a retrained network keeps most of its accuracy; one that is not "
-        "retrained keeps next to none",
+        "With 90% of the features removed at random, a retrained network keeps most of its accuracy; a network that is "
+        "not retrained keeps almost none",
         "section 4.3.1",
         _retraining_matters,
         by_networks=False,

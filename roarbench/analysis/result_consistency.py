@@ -8,17 +8,17 @@ from typing import NamedTuple
 from roarbench.enums import Unit
 from roarbench.store.run_result import RunResult
 
-NEAR_CHANCE = "near chance"  # note on a reference whose maps explain an almost random classifier
-LEVEL = 0.01  # significance level of the test: 1 % of guessing networks pass for better ones
+NEAR_CHANCE = "near chance"  # note on a reference that hardly classifies better than a random guess
+LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wrongly taken for better ones
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 
 def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
-    """Describe why results do not form one curve, or do not explain the usual weights; empty if they are consistent.
+    """Describe why results do not form one curve, or do not have the usual weights; empty if they are consistent.
 
     Args:
         results: Results of one row for one explained network.
-        usual: Checksum of the weights that most rows explain.
+        usual: Checksum of the explained weights in most results of all rows.
     """
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
@@ -41,12 +41,12 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
 def find_usual_weights(
     explained: Collection[RunResult], number: Callable[[RunResult], int], entered: Collection[str]
 ) -> dict[int, str]:
-    """Return the checksum of the weights that most rows explain, by network number.
+    """Return, for each network number, the checksum of the explained weights that most results have.
 
     Args:
-        explained: Results that explain a network.
-        number: Function that returns the number of the network that a result explains.
-        entered: Ids of submissions, which are used only for networks that no row of the suite explains.
+        explained: Results for maps of a network.
+        number: Function that returns the number of the explained network of a result.
+        entered: Ids of submissions; their results count only for networks without results of the suite's own rows.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
     said = {number(result) for result in own}
@@ -57,7 +57,7 @@ def find_usual_weights(
 
 
 def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
-    """Return whether a row's maps are independent of the explained network: its rankings for all networks are equal."""
+    """Return whether a row's rankings are equal for all explained networks, so its maps do not depend on a network."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
@@ -82,7 +82,7 @@ class Dropped(NamedTuple):
 
 
 def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
-    """Say in a sentence that the mean accuracy of networks is no better than guessing; empty if it is better."""
+    """Report in a sentence that the mean accuracy of networks is no better than guessing; empty if it is better."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total

@@ -52,7 +52,7 @@ def open_existing_results(store: Path, db: str, suite: str = "quick") -> Results
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find the plan of a suite by its name, its TOML file or the store, without its explained network.
 
-    `NAME@VERSION` is a version of one of your own suites, and `NAME` is the newest version in the store.
+    `NAME@VERSION` is a version of a user's own suite, and `NAME` is its newest version in the store.
 
     Raises:
         CallerError: There is no such suite, or the file does not describe a suite.
@@ -128,7 +128,7 @@ def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> Resu
 
 
 def matches_query(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
-    """Return whether results (for any number of images) have these images and this network; "" matches all."""
+    """Return whether results are on these images (of any number) and for this network; "" matches everything."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
         images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, notes)
@@ -163,10 +163,10 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
 
 
 def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
-    """Load the results that `run` would find; empty without a store.
+    """Load the stored results that `run` would reuse; empty without a store.
 
-    `data` is the fingerprint of the images, or None for the suite's own images. If it is empty, the folder has not been
-    decoded in this store, and images that were decoded from the same files are used.
+    `data` is the fingerprint of the images, or None for the suite's own images. An empty `data` means that the folder
+    has not been decoded in this store; then images that were decoded from the same files are used.
     """
     try:
         with open_results(query.store, query.db, suite=suite.called) as results:
@@ -182,14 +182,14 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
 
 
 def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> bool:
-    """Return whether another suite computed all of a suite's results, so that the suite itself was never started.
+    """Return whether other suites computed all of a suite's results, so that the suite itself was never started.
 
-    Results on untouched images are ignored, because all suites with the same networks share them. Added rows are
-    ignored too, because every suite with these images and this network has them.
+    Results on untouched images are ignored, because all suites with the same networks share them. Rows that were added
+    to the suite are ignored too, because every suite with these images and this network has them.
     """
     suite, found = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
-    # the map of an added row also gives other images' masks, and those points have other estimator ids
+    # masks made from an added row's maps of other images have estimator ids of their own
     added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
     own = {point: key for point, key in begins.items() if point not in added}
     place = (suite.dataset, suite.model)
@@ -198,7 +198,10 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     here = titles.index(suite.title) if suite.title in titles else None
 
     def instead(other: SuiteSpec) -> bool:
-        """Return whether another suite with the same runs is the one that started: a newer or an earlier version."""
+        """Return whether another suite with the same runs is taken to be the one that was started.
+
+        That is an earlier suite, or a newer version of this one.
+        """
         if here is None or other.title == suite.title:
             return False
         return (titles.index(other.title) > here) == (other.name == suite.name)
@@ -214,7 +217,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
 
 
 def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
-    """Return whether there are results and all of them belong to other complete suites."""
+    """Return whether there are results and all of them belong to other suites that are complete."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
         if left & keys and results.done(keys) == keys:
@@ -223,7 +226,7 @@ def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], re
 
 
 def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
-    """Count the stored results of a suite beyond those in `own`; None if the suite lacks a run of `own`."""
+    """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None
     others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]

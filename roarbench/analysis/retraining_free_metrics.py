@@ -1,8 +1,8 @@
 """Faithfulness to one network without retraining: Quantus' metrics, and the drop of the predicted probability.
 
-These metrics use a network that was never trained on images with missing features, the problem that ROAR avoids.
-Therefore they have separate columns and do not affect gains, places, verdicts and warnings (docs/quantus.md). Nothing
-here imports torch.
+These metrics use a network that was never trained on images with removed features; ROAR avoids this problem. Therefore
+the metrics have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md). Nothing here
+imports torch.
 """
 
 from collections.abc import Sequence
@@ -44,19 +44,20 @@ METRICS = (
         "pixel-flipping",
         "PF ↓",
         f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
-        "probability of the predicted class while scalars are removed, most important first",
+        "mean probability of the predicted class while scalars are removed, most important first",
     ),
     Metric(
         "region-perturbation",
         "RP ↑",
         f"patch_size=h/{PATCHES}, regions_evaluation={REGIONS}, order=morf, {_COMMON}; mean over the regions",
-        f"loss of that probability over the {REGIONS} most important of {PATCHES} x {PATCHES} regions",
+        f"mean decrease of this probability while the {REGIONS} most important of {PATCHES} x {PATCHES} regions are "
+        "removed",
     ),
     Metric(
         "faithfulness-correlation",
         "FC ↑",
         f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
-        f"correlation of that loss with the importance removed, over {RUNS} random subsets",
+        f"correlation, over {RUNS} random subsets of scalars, of this decrease with the removed importance",
     ),
 )
 
@@ -80,7 +81,7 @@ def compute_probability_drops(
 ) -> dict[str, ProbabilityDrop]:
     """Return the probability drops of all rows under a protocol without retraining; empty for other protocols.
 
-    Rows whose results explain different networks are left out. The result is empty until the untouched images are
+    Rows with results for different explained networks are left out. The result is empty until the untouched images are
     scored.
     """
     if not protocol.has_probabilities:

@@ -28,7 +28,7 @@ class Count(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Counts of two rows at level t; `difference` is the first row's points minus the second's, paired."""
+    """Counts of two rows at level t; `difference` is the paired difference, first row's points minus the second's."""
 
     t: float
     first: Count
@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class RowPair(NamedTuple):
-    """Two rows under one protocol: the first gain minus the second in accuracy points, and counts per level.
+    """Two rows under one protocol: the first gain minus the second, in points, and counts per level.
 
     `counted` describes the predictions that count for a row and those that count against it; the second string is empty
     if no predictions count against a row.

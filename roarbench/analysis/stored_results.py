@@ -67,8 +67,8 @@ def is_original_data(data: str, notes: Iterable[ImageNote]) -> bool | None:
 def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     """List the images and explained networks of a suite's stored results, oldest first.
 
-    Rows that explain no network belong to all versions. They form a separate version only if no row explains a network
-    on the same images.
+    Results that do not depend on an explained network belong to all versions. They form a separate version only if all
+    results on the same images are of this kind.
     """
     found = store.versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
@@ -82,10 +82,10 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
 
 
 def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join the names of weights that were given in one command, recognised by the seeds that explain each.
+    """Join the names of weights that were given in one command, recognised by the seeds of each one's results.
 
-    If several weights were given in one command, each is explained by some of the seeds. Weights that were given alone
-    are explained by every seed.
+    If several weights were given in one command, each has results of some of the seeds. Weights that were given alone
+    have results of every seed.
     """
     numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
@@ -96,7 +96,7 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
-    """Return whether a version has results of rows that explain a network, or of other rows (`explained=False`)."""
+    """Return whether a version has results that depend on an explained network, or others (`explained=False`)."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return store.has_any([run.key for run in runs if bool(run.reference) is explained])
 
@@ -114,8 +114,8 @@ class Versions:
     def own_images(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
-        If the suite's own images have several versions, the one with results that was started last is used. Images of
-        unknown source, as in old stores, are used only if there are no others.
+        If the suite's own images have several versions, the most recent one with results is used. Images of unknown
+        source, as in old stores, are used only if there are no others.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         noted = [(note.data, note.limit) for note in self.notes]
@@ -127,7 +127,7 @@ class Versions:
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def names(self, version: Version) -> tuple[str, ...]:
-        """Return the parts of a title that distinguish the images and networks of this version from others."""
+        """Return the parts of a title that distinguish this version's images and networks from those of others."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_original_data(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
@@ -162,7 +162,7 @@ class Versions:
 
 
 def list_stored_images_and_weights(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
-    """Return all versions of a suite in a store, regardless of the suite's `given`."""
+    """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     begun = tuple(store.failures.data_of(suite.dataset, suite.model))
     return Versions(suite, tuple(_find_versions(suite, store)), mine, begun)
@@ -234,7 +234,7 @@ def _is_own(result: RunResult) -> bool:
 
 
 def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
-    """Return the reason for doubt by row: its own, otherwise that of its controls, untouched images or twins."""
+    """Return, by row, the reason to doubt it: its own, otherwise that of its controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
@@ -263,14 +263,17 @@ def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict
 
 
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the rankings alone."""
+    """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
     stability = _means(suite_results, suite_results.shares | rankings.kept_shares())
     return replace(suite_results, prediction_stability=stability, ties=_means(suite_results, rankings.tied_shares()))
 
 
 def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average a property of rankings, given by checksum, over each estimator; missing if no ranking has it."""
+    """Average a property of rankings over each estimator's rankings; estimators without any value are missing.
+
+    `shares` has the property by checksum of the rankings.
+    """
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
@@ -294,8 +297,8 @@ def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec
 def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results: ResultsStore) -> SuiteResults:
     """Remove submissions from the protocols in which none of their runs is done, running or failed.
 
-    A submission that was run for one version or protocol was not started in the others. Runs of a twin count for its
-    parent. Rows of the requested suite are never removed.
+    A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
+    for its parent. Rows of the requested suite are never removed.
     """
     suite, own = suite_results.suite, asked.estimators
     entered = {name for name in suite.estimators if find_estimator(name).row not in own}
@@ -320,7 +323,7 @@ _Question = tuple[str, Order, ScoredNetwork]  # an estimator under a protocol
 
 
 def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]:
-    """Return the rows, by protocol, that have at least one run done, running or failed."""
+    """Return the pairs of row and protocol that have at least one run done, running or failed."""
     points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys

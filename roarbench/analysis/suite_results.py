@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import Point, expand_points, list_keys
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import CLEAN, find_untouched_network
+from roarbench.plan.runs import CLEAN, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
@@ -58,9 +58,9 @@ class SuiteResults:
     doubts: dict[str, str] = field(default_factory=dict)
     # by estimator id; their texts are untrusted
     submissions: dict[str, Submission] = field(default_factory=dict)
-    # scores by estimator and metric, in columns of their own; gain and place ignore scores
+    # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    # names of images and references in the title, if the store has several versions or the suite names others
+    # names of images and references in the title, if the store has several versions or these are not the suite's own
     named: tuple[str, ...] = ()
     # values of `--data` and `--reference` that select these results; empty if neither is needed
     asked: tuple[str, ...] = ()
@@ -121,17 +121,17 @@ class SuiteResults:
         return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
 
     def begun(self, protocol: Protocol) -> bool:
-        """Return whether a protocol has results of a row; if each image is scored twice, it needs the second result."""
+        """Return whether a protocol has results of a row; a protocol that scores images twice needs a second score."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     @cached_property
     def at_chance(self) -> str:
-        """Say in a sentence that the networks are at chance, so all numbers are meaningless; empty otherwise.
+        """Report in a sentence that the networks are at chance, so all numbers are meaningless; empty otherwise.
 
-        The test uses the mean accuracy on untouched images of the networks of the leading protocol, as if it were the
-        accuracy of one network.
+        The test uses the leading protocol's networks: their mean accuracy on untouched images is tested as if it were
+        the accuracy of one network.
         """
         return describe_at_chance(self._untouched, self.classes)
 
@@ -139,7 +139,7 @@ class SuiteResults:
     def reference_accuracy(self) -> float | None:
         """Return the mean accuracy of the explained networks on untouched images, in [0, 1].
 
-        Returns None unless each explained network was scored with the weights that most rows explain.
+        Returns None unless each explained network was scored with the weights that most results have.
         """
         usual = self._usual_weights
         held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
@@ -217,7 +217,7 @@ class SuiteResults:
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
-                if (cell.retrain, cell.fill) == find_untouched_network(protocol.retrain, fill):
+                if (cell.retrain, cell.fill) == find_network_scored_without_removal(protocol.retrain, fill):
                     held[UNTOUCHED][result.run.seed] = result
             elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
                 held[cell.estimator, cell.t][result.run.seed] = result
@@ -227,7 +227,7 @@ class SuiteResults:
         """Return why rows have no gain and no rank although they are complete: their results are inconsistent.
 
         The same training on two machines gives slightly different networks and rankings. Rows without a recorded
-        checksum of their explained weights are consistent only if most rows have none.
+        checksum of their explained weights are consistent only if most results lack this checksum.
         """
         usual, reasons = self._usual_weights, {}
         for name, found in self._curves(protocol, unit, fill).items():
@@ -239,12 +239,12 @@ class SuiteResults:
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _number(self, result: RunResult) -> int:
-        """Return the number of the network that a result explains; -1 if it explains none."""
+        """Return the number of a result's explained network; -1 if the result does not depend on one."""
         return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
-        """Return the checksum of the weights that most rows explain, by network number; "" if it is not recorded."""
+        """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
         return find_usual_weights(explained, self._number, self.suite.entered)
 
@@ -277,7 +277,7 @@ class SuiteResults:
         return {name: [*clean, *found] for name, found in rows.items()}
 
     def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results behind the boards of these protocols and behind the accuracy of their networks."""
+        """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
         found = [*self._untouched, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
@@ -299,8 +299,8 @@ class SuiteResults:
     def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
         """Estimate the variance between explained networks and between trainings under a protocol, over all units.
 
-        Returns None if it is unknown. Other protocols and fills are not used, because their networks are trained on
-        other images.
+        Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
+        networks are trained on other images.
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
         return select_variance_components(protocol, estimate_spread(scores.differences or scores for scores in found))

@@ -31,7 +31,7 @@ class Twin(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """The rows of a suite with their checks."""
+    """The rows of a suite with their sanity checks."""
 
     evidence: Evidence  # gains and order of its protocol and unit are checked
     names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
@@ -41,7 +41,7 @@ class Panel:
 
 
 def can_check_validity(suite_results: SuiteResults) -> bool:
-    """Return whether the panel adds to the table: it needs results of ROAR, or of both MoRF and LeRF."""
+    """Return whether there are results for the panel's checks: results of ROAR, or of both MoRF and LeRF."""
     return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 
 

@@ -28,7 +28,7 @@ from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import add_submissions_and_estimators, select_part
-from roarbench.text import fold_lines
+from roarbench.text import wrap_lines
 
 if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult
@@ -296,4 +296,4 @@ def plan(
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, made.record(), lambda _: fold_lines(made.text(), out.width))
+    print_report(format, made.record(), lambda _: wrap_lines(made.text(), out.width))

@@ -28,7 +28,7 @@ from roarbench.cli.terminal import err, out, print_report, print_table
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suites import SUITES
-from roarbench.text import fold_lines, format_decimals, format_interval
+from roarbench.text import format_decimals, format_interval, wrap_lines
 
 if TYPE_CHECKING:
     from roarbench.analysis.results_query import ResultsQuery
@@ -246,7 +246,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     ours = claim_table.make_results_title(evidence) if evidence else ""
     text = f"{claim_table.format_claims(found, ours)}\n{claim_table.format_paper_gains(gains)}"
     record = {"ours": described, "claims": found, "published_gains": gains}
-    print_report(format, record, lambda _: fold_lines(text, out.width))
+    print_report(format, record, lambda _: wrap_lines(text, out.width))
     if suite_results:
         _tell_what_else(suite_results, "claims")
 

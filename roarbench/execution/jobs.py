@@ -116,7 +116,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
-    rankings = exchange_rankings(images, run, work.rankings.open(row)) if row else None
+    rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _network(judge, run, rankings, checkpoint)
@@ -212,7 +212,7 @@ def make_test_inputs(
     return _inputs(images, run, rankings, Split.TEST)
 
 
-def exchange_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings by which a run removes features; some twins exchange them between images."""
     if _twin(run) != OTHER_IMAGE:
         return rankings
@@ -267,7 +267,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     """
     first, row = runs[0], work.row_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
-    rankings = exchange_rankings(work.images, first, work.rankings.open(row)) if row else None
+    rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.explained_by(first)
     judges = {each: _judge(each, each.store.checksum()) for each in map(work.scored_by, runs)}
     results, remarks = list[RunResult](), dict[str, str]()

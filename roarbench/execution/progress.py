@@ -17,7 +17,7 @@ from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workload import count_filled_images, count_noisy_copies
+from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
     describe_run,
@@ -73,7 +73,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
     cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-    filled = sum(count_filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+    filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 

@@ -48,7 +48,7 @@ from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import Pace
-from roarbench.text import fold_lines
+from roarbench.text import wrap_lines
 
 # starts an engine with this many workers; the engine has idle, submit and wait
 Start = Callable[[int], AbstractContextManager[Any]]
@@ -146,7 +146,7 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
     measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
-    console.print(fold_lines(plan.brief(), console.width), soft_wrap=True)
+    console.print(wrap_lines(plan.brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
 

@@ -114,7 +114,7 @@ def count_work(
             n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
         ),
         images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
-        images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
+        images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         extracted=_extracted(suite, points, train, test),
@@ -125,7 +125,7 @@ def count_work(
     )
 
 
-def count_filled_images(cell: Cell, train: int, test: int) -> int:
+def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
     """Return how many images a run fills with values that are computed from kept features."""
     if cell.fill in PLAIN_FILLS:
         return 0

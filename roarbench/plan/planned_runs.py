@@ -17,7 +17,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_untouched_network
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_network_scored_without_removal
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0
@@ -41,7 +41,7 @@ def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
 def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
-    if clean := find_untouched_network(protocol.retrain, block.fill):
+    if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
         cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t in product(block.estimators, block.levels):

@@ -128,14 +128,14 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def find_fill(name: str) -> str:
+def find_recorded_fill_name(name: str) -> str:
     """Return the spelling of this fill in records; raise UnknownName if there is no such fill."""
     if (fill := FILL_WORDS.get(name, name)) not in FILLS:
         raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
     return fill
 
 
-def find_fill_word(fill: str) -> str:
+def find_displayed_fill_name(fill: str) -> str:
     """Return the name of a fill for users: `black` for `zero` of the records."""
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
@@ -146,11 +146,11 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
         raise UnknownName("fill", fill, FILLS)
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to compute for every mask"
-        *others, last = map(find_fill_word, PLAIN_FILLS)
+        *others, last = map(find_displayed_fill_name, PLAIN_FILLS)
         raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(others)} or {last}")
 
 
-def find_untouched_network(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
+def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
     """Return the network that is scored at t = 0, and its fill.
 
     None for mask-only networks, because an empty mask reveals nothing. A common network has the fill of its training.

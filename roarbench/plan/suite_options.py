@@ -9,7 +9,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_subm
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
+from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.plan.weights import PUBLISHED, make_weights_title
@@ -55,7 +55,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     Raises:
         CallerError: The fill is unknown, or no protocol allows the fill and the unit.
     """
-    fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
+    fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
         asked = _set_fill_and_unit(block, fill, unit)
@@ -68,7 +68,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     if set(blocks) <= set(suite.blocks):
         return replace(suite, blocks=tuple(blocks))
     without = f"without {', '.join(reasons)}" if reasons else ""
-    said = (f"fill {find_fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    said = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
     return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
 
 
@@ -91,7 +91,7 @@ def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     if tabular and block.unit is not Unit.SCALAR:
         return f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}"
     if tabular and block.fill not in TABULAR_FILLS:
-        has = ", ".join(map(find_fill_word, TABULAR_FILLS))
+        has = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
         return f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks; use one of {has}"
     try:
         check_fill(block.fill, block.protocol.retrain)

@@ -18,7 +18,7 @@ from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, ScoredNetwor
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import check_fill, find_fill, find_fill_word, find_protocol
+from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import (
     SIBLINGS,
     Block,
@@ -81,7 +81,7 @@ def _read_block(
     with table.naming():
         ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
-        fills = tuple(dict.fromkeys(map(find_fill, fills)))
+        fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)
             masks = protocol.retrain is ScoredNetwork.MASKS  # masks have no fill
@@ -263,7 +263,9 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
             raise top.wrong(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
         if block.fill not in TABULAR_FILLS:
             seen = f"fills has '{block.fill}', which is computed from neighbouring pixels"
-            raise top.wrong(f"{seen}; a table can have the fills {', '.join(map(find_fill_word, TABULAR_FILLS))}")
+            raise top.wrong(
+                f"{seen}; a table can have the fills {', '.join(map(find_displayed_fill_name, TABULAR_FILLS))}"
+            )
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, but a table has no images"

@@ -19,7 +19,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_formats import format_latex_table
-from roarbench.report.table_notes import list_faults, write_remarks
+from roarbench.report.table_notes import list_table_doubts, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
@@ -116,7 +116,9 @@ class TwoQuestions:
     @property
     def _faults(self) -> list[str]:
         return [
-            f"{table.board.protocol.title}: {line}" for table in (self.roar, self.own) for line in list_faults(table)
+            f"{table.board.protocol.title}: {line}"
+            for table in (self.roar, self.own)
+            for line in list_table_doubts(table)
         ]
 
     @property

@@ -23,7 +23,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
-from roarbench.plan.runs import find_fill_word
+from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -250,7 +250,7 @@ class SuiteTable:
             self._networks,
             f"{board.images} test images{' on which all networks agree' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
-            f"fill {find_fill_word(self.fill)}",
+            f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_words,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks

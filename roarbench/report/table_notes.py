@@ -26,7 +26,7 @@ from roarbench.errors import Hint
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import find_fill_word
+from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.report.table import CONFUSED, SuiteTable, is_control_off_zero
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope, Row
@@ -80,11 +80,11 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
-    said = list(filter(None, (gain, sure, *list_faults(table))))
+    said = list(filter(None, (gain, sure, *list_table_doubts(table))))
     return [*said, f"{more} explained by table --notes and docs/how-it-works.md."]
 
 
-def list_faults(table: SuiteTable) -> list[str]:
+def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
     doubts = (_explain_no_images(table), _zeros(table), _describe_missing_controls(table))
     return list(filter(None, (*doubts, *_mixtures(table))))
@@ -287,7 +287,7 @@ def describe_methods(table: SuiteTable) -> str:
         f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
         f"{protocol.gain or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
         f"{explained}{seen}. {capitalize(protocol.method)}. Unit of features: {table.unit}. "
-        f"Fill of removed features: {find_fill_word(table.fill)}; "
+        f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
         f"{write_remarks(table, signs=False)}"

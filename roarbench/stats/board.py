@@ -1,4 +1,4 @@
-"""A board: rows with gains, verdicts and ranks under one protocol, and what their intervals cover."""
+"""A board: rows with gains, verdicts and ranks under one protocol, and the scope of their intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,8 +15,8 @@ from roarbench.stats.verdicts import Comparison, ControlComparison
 
 VERSION = 2  # increases with every change that gives other numbers for the same predictions
 RANDOM, SOBEL, BLURRED = CONTROLS
-ZERO = "0"  # stands for the value 0 where Random's gain is measured and 0 by construction
-ONE_NETWORK = "for this network only"  # note on boards whose rows explain one reference
+ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
+ONE_NETWORK = "for this network only"  # note on boards with a single explained network
 
 
 class IntervalScope(StrEnum):
@@ -40,10 +40,10 @@ class Row:
     # per level, accuracy minus Random's, in [-1, 1]; under a paired protocol, accuracy minus accuracy under other
     # images' masks; under DiffROAR, accuracy under KAR minus accuracy under ROAR
     differences: tuple[Estimate, ...]
-    gain: Estimate  # in accuracy points
+    gain: Estimate  # in accuracy points; own-network gain is in points of unchanged predictions
     delta_sobel: Estimate  # gain minus Sobel's gain, in accuracy points
     place: Place | None  # None for a check, and without a gain
-    check: bool = False  # the row is a check of another row: verdicts and places ignore the row
+    check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
     # prediction interval for the gain of a replication, at the board's confidence: same test images and design, other
     # references and trainings; for own-network gain other images too. Missing if only images were resampled
     predicted: Estimate = Estimate()
@@ -120,7 +120,7 @@ class Board:
 
     @property
     def one_network(self) -> bool:
-        """Return whether all rows explain the same network, so that results hold for that network only."""
+        """Return whether there is a single explained network, so that results hold for this network only."""
         return self.references == 1
 
 

@@ -89,7 +89,7 @@ class VerdictPair(NamedTuple):
 
 
 class ReplicatedRow(NamedTuple):
-    """A row on two boards."""
+    """A row that is on two boards of one protocol."""
 
     estimator: str
     gain: Estimate  # gain, again: on the first and the second board, in accuracy points
@@ -100,7 +100,7 @@ class ReplicatedRow(NamedTuple):
     # on every board
     inside: bool | None
     inside_again: bool | None  # whether `predicted_again` contains `gain`
-    verdicts: tuple[VerdictPair, ...]  # verdicts against single controls that both boards have
+    verdicts: tuple[VerdictPair, ...]  # by control, for the comparisons with single controls that both boards have
     # whether the row beats every control, on the first and the second board; empty for a control
     beats: tuple[bool, ...]
 
@@ -110,7 +110,7 @@ class Replication:
     """Agreement of two boards of one protocol."""
 
     rows: tuple[ReplicatedRow, ...]  # rows with a gain on both boards, in the first board's order
-    verdicts: int  # number of verdicts against single controls that both boards have
+    verdicts: int  # number of comparisons with single controls that both boards have
     equal: int  # number of equal verdicts
     opposed: int  # number of pairs with "better" on one board and "worse" on the other
     gains: int  # number of gains with a prediction interval from the other board, in both directions

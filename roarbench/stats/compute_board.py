@@ -167,7 +167,7 @@ class Judge(Drawn):
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
 
-        If the board does not contain the comparison, it is judged as if it alone joined the board's.
+        A comparison that the board does not contain is judged as if it alone joined the board's comparisons.
         """
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
@@ -265,10 +265,9 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
 
 
 class Kept(NamedTuple):
-    """Predictions that networks keep after removal by each network's map, for one estimator."""
+    """Whether predictions stay the same after removal by each network's map, for one estimator."""
 
-    # (maps, networks, levels, images), see `compute_own_network_gain`; only images with the same prediction of all
-    # networks
+    # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
     answers: NDArray[np.bool_]
     same: bool  # all networks' maps remove the same features of each of these images
 
@@ -308,7 +307,7 @@ def compute_own_network_board(
 
 
 def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
-    """Build a row; its accuracies are the shares of predictions that networks keep after removal by their own maps."""
+    """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)

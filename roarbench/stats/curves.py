@@ -34,18 +34,19 @@ class Correctness:
     correct: Mapping[Point, Bits]
     # estimators without a curve, because their points have different rankings
     inconsistent: frozenset[str] = frozenset()
-    # estimators that are checks of others: they have gains, but neither verdicts nor places
+    # twins and other checks: these estimators have gains, but neither verdicts nor ranks
     checks: frozenset[str] = frozenset()
     # explained network of each row of bits, by cell. Cells that depend on no network (controls, retrained clean images)
     # are missing
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
-    # per cell, correctness minus its counterpart's (another image's masks, or Random's) of the same network and image,
-    # in {-1, 0, 1}; gains come from these differences alone. None if each cell has its own networks
+    # per cell, correctness minus the correctness of the same network on the same image with other masks (another
+    # image's, or Random's), in {-1, 0, 1}; gains come from these differences alone. None if each cell has its own
+    # networks
     differences: "Correctness | None" = None
-    # added estimators and their twins: each is judged as if it alone joined the suite's own rows, whose numbers do not
-    # change
+    # added estimators and their twins; each is judged as if it alone joined the suite's own rows, and does not change
+    # their numbers
     submitted: frozenset[str] = frozenset()
-    model_free_controls: frozenset[str] = frozenset()  # controls; a row must beat each of them
+    model_free_controls: frozenset[str] = frozenset()  # controls that a row must beat to beat every control
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
@@ -56,7 +57,8 @@ class Correctness:
         shape_of = {point: bits.shape for point, bits in self.correct.items()}
         shapes = set(shape_of.values())
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
-            raise ValueError(f"bits must be (seeds, images) with the same images everywhere, got {sorted(shapes)}")
+            seen = f"got {sorted(shapes)}"
+            raise ValueError(f"arrays of bits must be (seeds, images) with equally many images, {seen}")
         for point, names in self.references.items():
             if len(names) != shape_of[point][0]:
                 raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")

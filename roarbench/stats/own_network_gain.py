@@ -1,8 +1,8 @@
-"""Own-network gain: does removal by a map hurt the network that the map explains more than other networks?
+"""Own-network gain: does removal by a map change more predictions of the explained network than of other networks?
 
-Each of R networks is scored with the removal masks of every network's map. The gain is the interaction of this two-way
-layout, so neither the harm that a map does to all networks nor the fragility of a network affects it
-(docs/protocol.md).
+Each of R networks is scored with the removal masks of every network's map. The gain is the interaction of maps and
+networks in this two-way layout. It is not affected if a map changes predictions of all networks, or if a network is
+fragile under all maps (docs/protocol.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class OwnNetworkTest(NamedTuple):
 def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
     """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
 
-    Each other row is tested against 0, with a false discovery rate of 5 % over these rows
+    Every other gain is tested against 0, with a false discovery rate of 5 % over these gains
     (`verdicts.judge_comparisons`).
     """
     found = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
@@ -63,7 +63,7 @@ def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, Own
 
 
 class OwnNetworkGain(NamedTuple):
-    """Own-network gain of one estimator, in accuracy points; positive is better for both orders."""
+    """Own-network gain of one estimator, in points of unchanged predictions; positive is better for both orders."""
 
     gain: Sample  # mean over levels, pairs of networks and images
     levels: tuple[Sample, ...]  # mean gain per level
@@ -79,8 +79,9 @@ def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: B
     compared.
 
     Args:
-        kept: bool (maps, networks, levels, images), with as many maps as networks. True if the network keeps the
-            prediction that all networks share, after the features that come first in the map's ranking are removed.
+        kept: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
+            the class that all networks predict for the untouched image, after the features that the map ranks first
+            (for LeRF: last) are removed.
         order: MoRF or LeRF.
         bootstrap: Number and seed of the draws.
 
@@ -143,7 +144,7 @@ def _influence(pairs: Floats) -> Floats:
 
 
 def _permutation(kept: Floats, seed: int) -> float | None:
-    """Test by permutation whether own maps affect networks more than other maps; `kept`: (maps, networks)."""
+    """Test by permutation whether networks are affected differently by own maps; `kept`: (maps, networks)."""
     count = len(kept)
     if count < FEWEST_PERMUTED:
         return None

@@ -67,11 +67,11 @@ class Place(NamedTuple):
     """A rank on the leaderboard."""
 
     place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
-    low: int | None = None  # low, high: best and worst rank that the data allow; None without intervals
+    low: int | None = None  # low, high: best and worst rank consistent with the data; None without intervals
     high: int | None = None
     # the row's tie groups, numbered from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
-    joining: bool = False  # an added row, which changes no other row's place: shown in brackets
+    joining: bool = False  # whether the row was added to the suite; its place is in brackets and changes no other place
 
 
 def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
@@ -140,7 +140,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     """
     differences, scale = np.abs(pairs.differences), pairs.halves
     asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)
-    found = asked & (scale == 0) & (differences > 0)  # the difference is constant over all draws
+    found = asked & (scale == 0) & (differences > 0)  # differences that are equal in all draws
     open_ = asked & (scale > 0)
     while open_.any():
         new = open_ & (differences > compute_quantile(pairs.largest(open_), pairs.confidence) * scale)

@@ -3,8 +3,8 @@
 The accuracy of a cell varies for three reasons: other test images, other explained networks (references), and other
 trainings. A draw repeats all three. Test images are drawn with replacement, the same for every cell, so that
 comparisons are paired. The effects of references and trainings are drawn as deviations, whose sizes are estimated from
-all cells together (`variance`). Rows that explain the same network share a part of its deviation. `docs/statistics.md`
-has the formulas and the coverage.
+all cells together (`variance_components`). The rows of one explained network share a part of its deviation.
+`docs/statistics.md` has the formulas and the coverage.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ from roarbench.stats.variance_components import (
     is_not_constant_zero,
 )
 
-_CHUNK = 2_000_000  # image counts in float32 at once: 8 MB
-_CELLS = 250  # cells in float32 at once
+_CHUNK = 2_000_000  # image counts that are converted to float32 at once: 8 MB
+_CELLS = 250  # cells that are converted to float32 at once
 # independent random streams: a stream's numbers do not depend on draws from another stream
 _IMAGES = 0
 _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
@@ -140,8 +140,8 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
 def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
     """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
 
-    If explained networks were repeated, a cell that explains a network deviates with it, which includes the effect of
-    its training. All other cells deviate with their trainings.
+    If there are several explained networks, a cell that depends on one gets a deviation for this network, which
+    includes the effect of trainings. All other cells get deviations for their trainings.
 
     Returns:
         Deviations of the true accuracies, and deviations that also contain the noise of a finite number of images, from
@@ -167,11 +167,11 @@ def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.
 
 
 class _TrainingDraws:
-    """Draws of the deviations of cells due to their trainings.
+    """Draws of the deviations of cells that are due to their trainings.
 
-    The variance is estimated from few trainings, so it is drawn as well: the mean square divided by its expectation has
-    a chi-squared distribution over its degrees of freedom. The noise of single images is estimated from all images, and
-    every draw contains the same amount.
+    The variance is estimated from few trainings, so it is drawn as well: the mean square divided by its expectation is
+    chi-squared divided by its degrees of freedom. The noise of single images is estimated from all images, so it has
+    the same variance in every draw.
     """
 
     def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
@@ -183,8 +183,8 @@ class _TrainingDraws:
     def cell(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
 
-        The bits seed the draws: the same training under two names has the same deviation, other cells have other
-        deviations, and no draw depends on which rows are shown.
+        The bits seed the draws. So the same training under two names has the same deviation, different cells have
+        different deviations, and no draw depends on which rows are shown.
         """
         generator = _generator(self.bootstrap, _CELL, hash_answers(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
@@ -197,17 +197,17 @@ def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Boot
 
 
 def _sizes(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
-    """Return standard deviations of the part that rows share and of a row's own part, from total and own variance."""
+    """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
     return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
 
 
 class _ReferenceDraws:
-    """Draws of the deviations of cells due to the networks that they explain.
+    """Draws of the deviations of cells that are due to their explained networks.
 
-    The deviation of a network's curve is the sum of a part that all rows share and a part of each row's own; both have
-    the same covariance between levels. The sizes of both parts are drawn: the total from its degrees of freedom, the
-    rows' own part from its much larger number, so that differences between rows are known more precisely. The variance
-    of a row is then drawn from the pooled variance and the row's own mean square (Smyth 2004).
+    For each explained network, the deviation of a row's curve is the sum of a part that all rows share and a part of
+    its own; both parts have the same covariance between levels. The total variance and the variance of the own parts
+    are drawn by their degrees of freedom. The own parts have many more, so differences between rows are known more
+    precisely. The variance of a row is then drawn from the pooled variance and the row's own mean square (Smyth 2004).
     """
 
     def __init__(self, spread: References, scores: Correctness, bootstrap: Bootstrap) -> None:
@@ -237,7 +237,7 @@ class _ReferenceDraws:
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
-        least = noise if self.spread.own_freedom else 0.0  # image noise is known, and belongs to each row's own part
+        least = noise if self.spread.own_freedom else 0.0  # image noise is known and is a part of each row's own part
         true = _sizes(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
         return true, _sizes(whole, np.maximum(own, least))
 

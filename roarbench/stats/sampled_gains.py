@@ -16,7 +16,7 @@ from roarbench.stats.variance_components import Spread
 
 
 def select_variance_components(protocol: Protocol, spread: Spread | None) -> Spread | None:
-    """Return the variance components that apply to a protocol; if it trains nothing, trainings have no variance."""
+    """Return the variance components that apply to a protocol; without training, those of trainings are left out."""
     if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
@@ -71,7 +71,7 @@ class Drawn:
     def of(
         cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
     ) -> Self:
-        """Compute the gains from the draws, and determine what their intervals cover."""
+        """Compute the gains from the draws, and determine the scope of their intervals."""
         areas = sample_gains(scores, protocol, draws)
         return cls(scores, protocol, bootstrap, spread, draws, areas, find_interval_scope(protocol, spread))
 

@@ -1,8 +1,8 @@
 """Variance of accuracies and curves between trainings and between explained networks, pooled over all rows.
 
-A result depends on a training (initialisation, order of batches) and on rankings that explain one reference network.
-Two or three repetitions of one cell say next to nothing about the variance of that cell; the repetitions of all cells
-together do. `docs/statistics.md` describes what is pooled, and has the formulas with their sources.
+A result depends on a training (initialisation, order of batches) and on the explained network, from which rankings are
+computed. Two or three repetitions are too few to estimate the variance of a single cell, so repetitions are pooled over
+cells. `docs/statistics.md` has the formulas with their sources.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, compute_area_weights, hash_answers
 
-# degrees of freedom that a pooled variance may count for, evenly spaced in 1 / d
+# possible weights of the pooled variance, as degrees of freedom d that are evenly spaced in 1 / d
 PRIORS = 1 / np.linspace(1, 0.001, 100)
 
 
@@ -54,9 +54,9 @@ class References:
 def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
     """Estimate the variance between explained networks by a two-way analysis of variance of areas, rows by networks.
 
-    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. Rows and levels contribute with the
-    networks that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: for K
-    rows that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2) degrees of freedom.
+    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. A row or level that lacks networks
+    contributes those that it has. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares:
+    for K rows that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2).
 
     Returns:
         None if no row has two networks with results at all its levels.
@@ -118,9 +118,9 @@ def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """Correctness of a row that explains networks, averaged over the trainings on each network.
+    """Accuracies of a row that depends on explained networks, averaged over the trainings for each network.
 
-    Only means over images are kept, because the correctness of all rows as floats would take too much memory.
+    Only means over images are stored, because the correctness of all rows as floats would take too much memory.
     """
 
     # accuracies by ascending level, then by reference name in alphabetical order
@@ -140,7 +140,7 @@ class ReferenceCurve:
 
 @lru_cache(4)  # estimates and draws use the same boards in turn
 def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
-    """Return the curves of all rows that explain networks, by estimator."""
+    """Return the curves of all rows that depend on explained networks, by estimator."""
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
@@ -271,8 +271,8 @@ def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
 
     Each group of trainings on the same rankings is one table. The mean square of trainings estimates n * var(training)
     + noise, and the residual mean square estimates the noise (Searle, Casella, McCulloch, Variance Components, 1992,
-    section 4.7). Returns None if only untouched images were repeated: all protocols share those trainings, which say
-    little about degraded images.
+    section 4.7). Returns None if only trainings on untouched images were repeated, because their variance says little
+    about trainings on degraded images.
     """
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):

@@ -13,7 +13,7 @@ from roarbench.stats.rank_intervals import Pairs
 from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
-TAIL = 0.05  # tail share of a comparison's own draws; beyond, p values come from the pooled draws of the family
+TAIL = 0.05  # a p value below this share of a comparison's own draws is computed from the pooled draws of the family
 POWER = 0.8  # power behind `detectable`; the usual value (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
@@ -83,11 +83,11 @@ def choose_verdict(difference: float, q: float) -> Verdict:
 
 
 class _Tails(NamedTuple):
-    """Pooled tails of a family's draws, sorted.
+    """Pooled deviations of a family's draws, sorted.
 
-    The farthest 5 % of each comparison's draws are pooled over all comparisons, in units of the distance that 5 % of
-    its draws exceed, because comparisons differ in scale far more than in shape. A larger family has a larger pool,
-    which gives the smaller p values that its adjustment needs.
+    The deviations of each comparison's draws are divided by the distance that 5 % of them exceed, then pooled; only
+    values above 1 are used. This assumes that comparisons differ in scale far more than in shape. More comparisons
+    give a larger pool, so the smallest possible p falls as the adjustment becomes stricter.
     """
 
     pools: tuple[Floats, ...] = ()
@@ -127,7 +127,7 @@ def compute_detectable_difference(pairs: Pairs) -> float | None:
 
 
 class ControlComparison(NamedTuple):
-    """Comparison of a row with the controls; the row beats every control if it is better than each."""
+    """Comparisons of a row with the controls; the row beats every control if it is significantly better than each."""
 
     against: Mapping[str, Comparison]  # by control
 

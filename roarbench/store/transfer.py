@@ -98,7 +98,7 @@ class ExportedFile:
             size = path.stat().st_size
             self._most = max(_TIMES * size, _SMALL)
             # notes are not packed: none is longer than the file, and those on the masks of 50,000 images are 80 MB
-            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(size, 2**31 - 1))
+            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(max(size, 1), 2**31 - 1))
             schema = self._file.schema_arrow
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
             found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]

@@ -152,7 +152,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(jobs.exchange_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(jobs.find_removal_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

@@ -16,7 +16,7 @@ from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suite_file import read_suite
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import escape_latex, format_html, format_latex_table, format_text, render
-from roarbench.report.table_notes import list_faults, suggest_diagnose, summarize_notes, write_remarks
+from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_remarks
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place
@@ -195,7 +195,9 @@ def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_ha
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
         table = with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
-        assert [words.startswith("only 3 controls for matched") for words in list_faults(table)] == [True] * faults
+        assert [words.startswith("only 3 controls for matched") for words in list_table_doubts(table)] == [
+            True
+        ] * faults
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():

@@ -153,6 +153,7 @@ def column(name, values):
         (altered(roarbench_format="2"), "has format 2, this version reads format 1"),
         (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is not an export"),
         (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is not a Parquet file"),
+        (lambda path: path.write_bytes(b""), "is not a Parquet file"),
         (Path.unlink, "cannot read"),
     ],
 )
