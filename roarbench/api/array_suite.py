@@ -93,7 +93,7 @@ def write_array_suite(
         settings: Values of `suite.toml` by key.
         root: The store's folder for suites from arrays.
         network: FILE.py:FUNCTION that builds the network.
-        say: Receives warnings before hours of work.
+        say: Function that gets each warning, before hours of work.
 
     Raises:
         CallerError: The arguments are not consistent with each other.
@@ -176,7 +176,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
         except RuntimeError as error:  # weights do not fit
             seen = fit_on_one_line(str(error), 160)
             raise CallerError(
-                f"{file or 'its file'} builds a different network ({seen}); build the network that you pass"
+                f"{file or 'its file'} builds a different network ({seen}); write a function that builds the given one"
             ) from None
     return given
 
@@ -211,14 +211,14 @@ def _check_steps(
             raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
         if beyond.any():
             seen = f"{int(beyond.sum())} values of {split} images are far from all others"
-            say(f"{seen}; they are cut off at {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
+            say(f"{seen}; they are clipped to {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
     some = splits[Split.TEST].images[:_TRIED]
     again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
     with set_evaluation_mode([given.model]):
         changed = sum(map(int, _predict(given.model, some) != _predict(given.model, again)))
     if changed > _CHANGED * len(some):
-        seen = f"in 256 steps between their least and largest value {changed} of {len(some)} test images"
-        say(f"warning: {seen} are predicted to be of another class; leave out extreme values, such as by images.clip")
+        seen = f"stored in 256 steps between the smallest and largest value, {changed} of {len(some)} test images"
+        say(f"warning: {seen} have another predicted class; remove extreme values, for example with images.clip")
 
 
 @torch.no_grad()
@@ -228,7 +228,7 @@ def _predict(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
-    """Write the suite's file, with the controls that a row has to beat."""
+    """Return the text of the suite's file; it also lists the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
@@ -252,14 +252,14 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
 
 
 def _block(protocol: str, fills: list[str]) -> str:
-    """Return the block of a protocol with the fills that it takes."""
+    """Return the block of a protocol with the fills that the protocol supports."""
     exchanges = _retrain(protocol) in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
 
 
 def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
-    """Return whether a network takes the smaller images of a recipe's first epochs."""
+    """Return whether a network accepts the smaller images of a recipe's first epochs."""
     model = given.built(move_to_model(given.model, images)).train()
     for share in BASE.sides:
         side = round(share * images.shape[2])

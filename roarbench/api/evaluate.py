@@ -1,4 +1,4 @@
-"""Run a suite from Python: its own estimators, functions, files, and precomputed maps."""
+"""Run a suite from Python on built-in estimators, functions, submission files and precomputed maps."""
 
 import hashlib
 import json
@@ -47,15 +47,15 @@ Given = Any  # a function, a class, an estimator id, a file path, or arrays of m
 Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per reference
 _AT_ONCE = 512  # images per ranking batch
 _STUB = '''\
-"""Maps that were handed in as arrays; these are their checksums, one for each reference."""
+"""Checksums of maps that were passed in as arrays, one for each reference."""
 
 NAME = {name}
-DESCRIPTION = "maps that were handed in as arrays"
+DESCRIPTION = "maps that were passed in as arrays"
 MAPS = {sums}
 
 
 def estimate(model, images, targets, generator):
-    raise RuntimeError("these maps were handed in as arrays; no function makes them again")
+    raise RuntimeError("these maps were passed in as arrays; no function can recompute them")
 '''
 
 
@@ -69,20 +69,21 @@ def evaluate(
     workers: int | None = None,
     quiet: bool = False,
 ) -> SuiteResult:
-    """Run the missing rows of a suite and return all; the same call resumes an interrupted one.
+    """Run the missing rows of a suite and return all rows; the same call resumes an interrupted run.
 
     Args:
         suite: Result of `load_suite`, or a suite's name.
-        estimators: By row name: a function of (model, inputs, targets), a class of captum or a function of the model
-            that makes such an object, an explanation function as Quantus calls it (with keywords), the id of an
-            estimator of roarbench, or the path of a submission. Or an id, or a list of ids. All of the suite's if
-            empty; controls are always included. A function gets a network in eval mode, float32 tensors (n, c, h, w),
-            normalised, and the predicted classes, int64 (n,); it returns a tensor or array (n, c, h, w), (n, 1, h, w)
-            or (n, h, w), signed, larger is more important. It runs with your rights, and its row says so; a path runs
-            in the sandbox. Precomputed maps are a list of one array per explained network, of all test images; or such
-            lists under `test` and `train`, which more protocols can use.
-        store: Folder of images, networks, rankings and results, kept for the suite's later calls; the suite's own if
-            None.
+        estimators: By row name, one of: a function of (model, inputs, targets); a captum class, or a function of the
+            model that returns an instance; an explanation function with keyword arguments, as for Quantus; the id of a
+            built-in estimator; the path of a submission; precomputed maps. Instead of a mapping, an id or a list of
+            ids; all of the suite's estimators if empty. Controls are always included. A function gets a network in eval
+            mode, float32 tensors (n, c, h, w), normalised, and the predicted classes, int64 (n,); it returns a tensor
+            or array (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your
+            rights, which its row records; a submission file runs in the sandbox. Precomputed maps are a list of arrays,
+            one per explained network, of all test images; or two such lists under `test` and `train`, which allow more
+            protocols.
+        store: Folder of images, networks, rankings and results, which later calls with this suite also use; the suite's
+            current folder if None.
         protocol: Run only this protocol, such as `matched`.
         seeds: Trainings per cell; the suite's number if None.
         workers: Processes; one per core, or per GPU, if None.
@@ -121,7 +122,7 @@ def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission |
 def _try(made: Submission, plan: Plan) -> None:
     """Check a function as `validate` does, without sandbox, on the suite's network and noise images.
 
-    CallerError, before hours of work, if a map has the wrong shape or type, or depends on more than its own image.
+    Raises CallerError early if a map has the wrong shape or type, or depends on more than its own image.
     """
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
@@ -136,7 +137,7 @@ def _try(made: Submission, plan: Plan) -> None:
         raise CallerError(str(error)) from None
     everything, before = torch.arange(_TRIED), _state_of(model)
     once, drew = tried.maps(everything)
-    if drew:  # an estimator that draws gets one image at a time
+    if drew:  # an estimator that draws numbers gets one image at a time
         alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
         once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
         refuse_unrepeatable_maps(once, again, again, again.flip(0))
@@ -144,7 +145,7 @@ def _try(made: Submission, plan: Plan) -> None:
         again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
         refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
     if not _has_same_state(before, _state_of(model)):
-        raise CallerError(f"{made.name} changed the network (weights or mode); write on copy.deepcopy(model)")
+        raise CallerError(f"{made.name} changed the network (weights or mode); use copy.deepcopy(model)")
 
 
 class _Tried(NamedTuple):
@@ -168,7 +169,7 @@ class _Tried(NamedTuple):
         if not found.isfinite().all():
             raise CallerError(f"the maps of {self.name} have values that are NaN or infinite; expected finite numbers")
         if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
-            raise CallerError(f"{self.name} changed its images or targets in place; write on a .clone()")
+            raise CallerError(f"{self.name} changed its images or targets in place; use a .clone()")
         return found.detach(), not torch.equal(before, generator.get_state())
 
 
@@ -197,7 +198,7 @@ class _Evaluation(NamedTuple):
     seeds: int | None
 
     def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
-        """Run all rows: functions and files together, then maps under the protocols that they allow."""
+        """Run all rows: first functions and files together, then given maps under the protocols that need no others."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
             if not isinstance(one, dict):
@@ -217,7 +218,7 @@ class _Evaluation(NamedTuple):
         return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
 
     def _of_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
-        """Rank and run maps for the images that a protocol ranks; return their row's id."""
+        """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
         plan = self._askable(name, maps)
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
@@ -229,7 +230,7 @@ class _Evaluation(NamedTuple):
         return row
 
     def _askable(self, name: str, maps: Maps) -> Plan:
-        """Return the protocols that rank only images for which maps were given."""
+        """Return the plan's protocols that need no maps except the given ones."""
         plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
@@ -239,9 +240,10 @@ class _Evaluation(NamedTuple):
         asked, all_of = ({block.protocol.name: None for block in each} for each in (blocks, plan.blocks))
         left = ", ".join(protocol for protocol in all_of if protocol not in asked)
         if not blocks:
-            seen = f"{name} has maps of test images, and {left} of {plan.title} also ranks training images"
+            seen = f"{name} has maps of test images only, but {left} of {plan.title} also needs maps of training images"
             raise CallerError(f'{seen}; pass {{"test": maps, "train": maps}}')
-        self.said.print(f"{name}: {', '.join(asked)}; maps of training images would also give {left}", soft_wrap=True)
+        run = ", ".join(asked)
+        self.said.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
     def _part(self, plan: Plan, ids: Collection[str]) -> Plan:
@@ -269,7 +271,8 @@ def read_maps(name: str, given: object) -> Maps:
     """
     by_split = given if isinstance(given, Mapping) else {"test": given}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
-        raise CallerError(f"{name} has maps of '{unknown[0]}'; write test, and train where training images are ranked")
+        keys = "the keys are `test` and, for protocols that need it, `train`"
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
     return {Split(key): [_array(name, one) for one in _list_maps(found)] for key, found in by_split.items()}
 
 

@@ -1,4 +1,4 @@
-"""Make maps of any network with an estimator id, a function, a captum class or precomputed arrays."""
+"""Make maps of any network by a built-in estimator, a function or a captum class, or take precomputed arrays."""
 
 import inspect
 import math
@@ -52,7 +52,7 @@ Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or 
 
 @dataclass(frozen=True)
 class Explainers:
-    """Estimators by name; built-in ones make their maps together, so that a family shares passes on noisy images."""
+    """Estimators by name; maps of built-in ones are computed together, so a family shares passes of noisy images."""
 
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
@@ -90,7 +90,7 @@ class Explainers:
         return ranked
 
     def try_out(self, batches: Sequence[Explained], threads: NetworkThreads) -> None:
-        """Explain a few images with every network, to find failures before minutes of work.
+        """Compute maps of a few images for every network, to find failures before minutes of work.
 
         Raises:
             CallerError: An estimator cannot explain one of the networks; the message names all such estimators.
@@ -120,7 +120,7 @@ class Explainers:
             raise self._fault(explained) or error from None
 
     def _fault(self, explained: Explained) -> CallerError | None:
-        """Return one error for all estimators of the table that cannot explain a network; None without failures."""
+        """Return one error for all built-in estimators that cannot explain a network; None without failures."""
         faults = {}
         for name, row in self.table.items():
             try:
@@ -132,7 +132,7 @@ class Explainers:
         return CallerError(said) if faults else None
 
     def _maps_of(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
-        """Make maps by id; LRP traces the network itself, so the network is left unchanged."""
+        """Make maps by id; LRP traces the network, so it gets the network without the `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.base == "lrp"]
         batch = Batch(explained.images, explained.targets, explained.ids)
@@ -149,7 +149,7 @@ class Explainers:
 
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators, a mapping by name or ids of built-in ones; the controls of the table come first.
+    """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first.
 
     Raises:
         CallerError: An estimator is neither a function or class that makes maps, nor precomputed maps.
@@ -189,7 +189,7 @@ def _name_ids(given: Any) -> dict[str, str]:
 def _table_row(name: str) -> Estimator:
     row = find_estimator(name)
     if row.submitted or row.uses_ground_truth or row.uses_prediction or row.variant != "trained" or not row.has_map:
-        raise CallerError(f"'{name}' needs a suite; write a file's function, or an id of `roarbench estimators`")
+        raise CallerError(f"'{name}' needs a suite; pass a submission's function, or an id from `roarbench estimators`")
     return row
 
 
@@ -200,12 +200,12 @@ def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
         return _arrays(name, given, images, networks)
     kind = type(given).__name__
     if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
-        raise CallerError(f"{name} is an object of {kind}, which belongs to one network; write the class {kind}")
+        raise CallerError(f"{name} is an object of {kind}, which belongs to one network; pass the class {kind}")
     raise CallerError(f"{name} is a {kind}; expected a function of {_TAKES}")
 
 
 class _Centred(nn.Module):
-    """A network whose inputs are images minus their mean, so that 0 is the mean, as built-in estimators expect."""
+    """A network that takes images minus the channel means, so that 0 is the mean, as built-in estimators expect."""
 
     def __init__(self, model: nn.Module, mean: Tensor) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class _Centred(nn.Module):
 
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
-    """Wrap a function or class; its random generator is seeded by the first image, the same for every network."""
+    """Wrap a function or class; a batch's first image seeds its random generator, identically for every network."""
     call = _adapt_function(name, given)
 
     def explain(explained: Explained) -> Tensor:
@@ -231,7 +231,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
 
 
 def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function as (model, images, targets, generator), by the convention of its signature."""
+    """Return a function of (model, images, targets, generator) that calls the given one according to its signature."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object and so to one network; pass the class")
     try:
@@ -242,7 +242,8 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     needed = sum(one.default is one.empty for one in plain)
     if isinstance(given, type) and hasattr(given, "attribute"):
         if needed > 1:
-            raise CallerError(f"{name} needs more than a network; write a function of the network that returns it")
+            remedy = "pass a function of the network that returns the object"
+            raise CallerError(f"{name} needs more arguments than a network; {remedy}")
         return adapt_captum(given)
     if any(one.kind is one.VAR_KEYWORD for one in held):
         return adapt_quantus(given)
@@ -257,8 +258,8 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
 
 def _adapt_attribute(name: str, made: Any) -> Any:
     if not hasattr(made, "attribute"):
-        seen = f"{name} takes the network alone and returned a {type(made).__name__}"
-        raise CallerError(f"{seen}; expected an object with attribute(inputs, target), as captum's have")
+        seen = f"{name} takes only the network and returned a {type(made).__name__}"
+        raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
     return made
 
 

@@ -65,15 +65,15 @@ def check(
 ) -> CheckTable:
     """Evaluate maps of one trained network by several measures in one table, with two controls, without training.
 
-    Each estimator makes its maps once, for the class that the network predicts; the siblings' maps are made for the
-    images that all networks predict alike. Fills other than `mean` are measured at the middle level alone, because
-    ROAD's fill costs several times as much as the network.
+    Maps are made once per estimator, for the class that the network predicts; maps of the siblings are made only for
+    images on which all networks predict the same class. Fills other than `mean` are measured only at the middle level,
+    because ROAD's fill costs several times as much as the network.
 
     Args:
         model: Any network that returns logits; it is used in evaluation mode.
         images: Float (n, c, h, w), as the network takes them.
         labels: Integers (n,), the true classes.
-        estimators: By name, as for `own_network_gain`; arrays of maps are one for each network.
+        estimators: By name, as for `own_network_gain`; precomputed maps are one array per network.
         siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
         levels: Removal fractions, ascending in (0, 1].
         fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites.
@@ -87,7 +87,7 @@ def check(
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
-        raise CallerError(f"there is 1 sibling, expected none or {FEWEST_NETWORKS - 1} and more")
+        raise CallerError(f"there is 1 sibling, expected none, or {FEWEST_NETWORKS - 1} or more")
     replace = {fill: make_replacer(pixels, fill) for fill in fills}
     columns = [_Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
@@ -136,7 +136,7 @@ class _Request(NamedTuple):
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
     def explained(self, rows: Tensor) -> list[Explained]:
-        """Return a batch for the network to explain, and for its siblings if own-network gain uses its images."""
+        """Return a batch for the explained network, and for its siblings too if all predict the same class on it."""
         asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
         return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
 
@@ -146,7 +146,7 @@ class _Answers(NamedTuple):
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
     kept: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
-    same: list[bool]  # True where all networks have the same masks
+    same: list[bool]  # True for batches in which all networks have the same masks
 
 
 _Batch = tuple[Tensor, list[tuple[Explained, Maps]]]  # positions of images, and what each network explains

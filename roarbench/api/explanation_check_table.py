@@ -25,7 +25,7 @@ class CheckTable(GainTable):
     """Gains of several estimators and two controls in several columns; positive is better in every column.
 
     Attributes:
-        gains: By column and name, in accuracy points, with draws over images (and networks, if there are several).
+        gains: By column and name, in points, with draws over images (own-network gain: over networks, too).
         levels: Removal fractions by column.
         images: Number of images.
         own_network: The own-network column as a table of its own, with verdicts; None without siblings.
@@ -39,7 +39,7 @@ class CheckTable(GainTable):
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in accuracy points with its 95 % interval; 0 without an interval if it is 0 by construction."""
+        """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 by construction."""
         if (column, name) in self.fixed:
             return Estimate(0.0)
         return make_estimate(self.gains[column][name], Bootstrap().confidence)
@@ -62,7 +62,7 @@ class CheckTable(GainTable):
         ).rename(columns={"value": "gain"})
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text, headings first."""
+        """Return the table's cells as strings, headings first."""
         rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
         return [("estimator", *self.gains), *rows]
 
@@ -96,26 +96,27 @@ class CheckTable(GainTable):
 
     @property
     def disagreement(self) -> str:
-        """Describe in one sentence the leader of each column, and the pairs whose order changes."""
-        leads = ", ".join(f"{name or 'no row alone'} leads {column}" for column, name in self.leaders.items())
+        """Describe in one sentence the leader of each column, and the pairs whose order changes significantly."""
+        leads = ", ".join(f"{name or 'no single row'} leads {column}" for column, name in self.leaders.items())
         pairs = self.reversed
         if not pairs:
-            return f"{leads}; no pair of rows changes its order with both intervals clear of 0."
+            return f"{leads}; no pair of rows has significantly opposite orders in two columns."
         named = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
         more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
-        return f"{leads}; {format_count(len(pairs), 'pair')} of rows change order, both intervals clear: {named}{more}."
+        count = format_count(len(pairs), "pair")
+        return f"{leads}; {count} of rows with significantly opposite orders in two columns: {named}{more}."
 
     @property
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
         own = self.own_network
-        images = f" {OWN}: the {own.images} images that all {own.networks} networks put into one class." if own else ""
+        agree = f" {OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}; {levels}.\n"
-            "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls further, "
-            f"lerf: less far).{images}\n"
-            f"95 % intervals over images{f'; those of {OWN} over networks, too' if own else ''}."
+            "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
+            f"Random's, lerf: less).{agree}\n"
+            f"95 % intervals over images{f'; those of {OWN} also over networks' if own else ''}."
         )
 
     def _names(self) -> list[str]:

@@ -107,7 +107,7 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
-        seen = f"{what} are from {low} to {high}, and the network tells {classes} classes apart"
+        seen = f"{what} are from {low} to {high}, and the network has {classes} classes"
         raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
 
 
@@ -162,9 +162,9 @@ class Preprocessing:
         resize: Length of the short side in pixels; the long side keeps the proportions.
         crop: Side of the square cut from the centre, in pixels.
         interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
-        mean: Subtracted, one number per channel.
-        std: Divides, one number per channel.
-        range: Largest pixel value that mean and std refer to, 1 or 255; if None, 1 where no number exceeds 1, else 255.
+        mean: Number to subtract from each channel, before the division.
+        std: Number by which each channel is divided.
+        range: Largest pixel value that mean and std refer to, 1 or 255; if None, 1 if no number exceeds 1, else 255.
             All three are stored for images in [0, 255].
     """
 
@@ -194,13 +194,13 @@ class Preprocessing:
         return cls(*read_published_preprocessing(name), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
-        """Prepare photographs, float32 (n, c, crop, crop).
+        """Return prepared photographs, float32 (n, c, crop, crop).
 
         Args:
             photographs: Paths of files, or Pillow images.
 
         Raises:
-            CallerError: A file is not an image, or damaged.
+            CallerError: A file is not an image, or is damaged.
         """
         mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
         return np.stack([(self._pixels(each) - mean) / std for each in photographs])
@@ -215,7 +215,7 @@ class Preprocessing:
         try:
             found = decode_image(Path(photograph).read_bytes(), record)
         except OSError as error:
-            raise CallerError(f"cannot read {photograph}: {error.strerror}; write the file of an image") from None
+            raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
         if set(found.repairs) & set(DAMAGED):
             raise CallerError(f"{photograph} is {', '.join(found.repairs)}; leave it out, or save it again")
         if 0 < found.bits <= FEW_BITS:

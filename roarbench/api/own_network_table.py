@@ -52,7 +52,7 @@ class GainTable(ABC):
 
     @abstractmethod
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text, headings first."""
+        """Return the table's cells as strings, headings first."""
 
     @abstractmethod
     def bars(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -87,8 +87,8 @@ class OwnNetworkTable(GainTable):
     """Own-network gains of several estimators as a table.
 
     Attributes:
-        gains: By name; None where the removal masks are the same for every network.
-        verdicts: By name, adjusted for all rows.
+        gains: By name; None if the removal masks are the same for every network.
+        verdicts: By name; p values are adjusted for testing all rows.
         networks: Number of explained networks.
         images: Number of images to which all networks assign the same class; only these are used.
         of: Number of all images.
@@ -105,7 +105,7 @@ class OwnNetworkTable(GainTable):
     order: Order
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain in accuracy points with its 95 % interval; 0 without interval where it is 0 by construction."""
+        """Return a gain, in percent of predictions, with its 95 % interval; 0 without one if 0 by construction."""
         found = self.gains[name]
         return Estimate(0.0) if found is None else make_estimate(found.gain, Bootstrap().confidence)
 
@@ -125,16 +125,17 @@ class OwnNetworkTable(GainTable):
     @property
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
-        levels, verb = ", ".join(f"{t:g}" for t in self.levels), "lose" if self.order is Order.MORF else "keep"
+        levels = ", ".join(f"{t:g}" for t in self.levels)
+        verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         return (
-            f"{self.networks} networks; {self.images} of {self.of} images, those that all networks put into one class; "
-            f"{self.order} at t = {levels}.\nGain: predictions, in points, that networks {verb} under the mask of "
-            "their own map beyond those under the mask of another network's map.\n95 % intervals over images and "
-            "networks; verdicts are adjusted for all rows."
+            f"{self.networks} networks; the {self.images} of {self.of} images on which all networks agree; "
+            f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
+            f"own map, minus those {past} under that of another network's map.\n95 % intervals over images and "
+            "networks; verdicts are adjusted for testing all rows."
         )
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text, headings first."""
+        """Return the table's cells as strings, headings first."""
         rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
         return [("estimator", "gain [95 %]", "verdict"), *rows]
 
@@ -165,11 +166,11 @@ def own_network_gain(
     Args:
         networks: Three or more, with the same inputs and classes, that return logits. They are used in evaluation mode.
         images: Float (n, c, h, w), as the networks take them.
-        estimators: By name, each an id of the table, a function of (model, images, targets), a class of captum, an
-            explanation function for Quantus, or arrays of maps of all images, one per network. Maps are (n, c, h, w),
-            (n, 1, h, w) or (n, h, w), larger = more important.
+        estimators: By name, each the id of a built-in estimator, a function of (model, images, targets), a captum
+            class, an explanation function for Quantus, or arrays of maps of all images, one per network. Maps are
+            (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
         order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
-        levels: Removal fractions, in (0, 1).
+        levels: Removal fractions, ascending in (0, 1].
         unit: `scalar`, each value, or `pixel`, all channels together.
         fill: Fill value (c,); the mean of these images' channels if None.
 
@@ -197,10 +198,10 @@ def own_network_gain(
 def compute_own_network_table(
     kept: Mapping[str, NDArray[np.bool_] | None], networks: int, agreed: NDArray[np.bool_], removal: Removal
 ) -> OwnNetworkTable:
-    """Compute gains and verdicts from the predictions that networks keep after removal by each other's maps.
+    """Compute gains and verdicts from the predictions that stay the same after removal by own and other networks' maps.
 
     Args:
-        kept: By name, as `score_under_all_masks` returns; None where the removal masks are the same for every network.
+        kept: By name, as `score_under_all_masks` returns; None if the removal masks are the same for every network.
         networks: Number of networks.
         agreed: bool (n,), True for images to which all networks assign the same class.
         removal: Order, levels and unit of the removal.
@@ -214,7 +215,7 @@ def compute_own_network_table(
 def find_agreed_images(logits: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return the indices of the images to which all networks assign the same class, and these classes."""
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
-        raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
+        raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")
     predicted = torch.stack([one.argmax(1) for one in logits])
     agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
     if not len(agreed):
@@ -248,8 +249,8 @@ def _answers(
     """Score every network under every map, batch by batch.
 
     Returns:
-        By name, whether a network keeps its prediction, bool (maps, networks, levels, images); and whether the removal
-        masks are the same for all networks.
+        Two mappings by name: whether a network keeps its prediction, bool (maps, networks, levels, images); and whether
+        the removal masks are the same for all networks.
     """
     _, images, targets, rows, removal, fill = request
 

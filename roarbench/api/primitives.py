@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
-    """Rank the features of each image, most important first, with random ties per image.
+    """Rank the features of each image, most important first, with ties in random order per image.
 
     Args:
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), finite.
@@ -74,13 +74,14 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
-    """Replace removed features by a fill other than a constant.
+    """Replace removed features by one of the fills of suites.
 
     Args:
         images: uint8 (n, c, h, w).
         removed: bool (n, c, h, w) or (n, 1, h, w), True where removed.
         by: `mean`, `black`, `blur`, `noise`, `linear` (the interpolation of ROAD, Rong et al. 2022) or `neighbours`.
-        mean: (c,), in [0, 255], for `mean` and for channels without kept values; that of these images if None.
+        mean: Value of each channel (c,), in [0, 255], for `mean` and for channels without kept values; the mean of
+            these images if None.
 
     Returns:
         float32 (n, c, h, w), in [0, 255].
@@ -93,12 +94,12 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
-    """Make masks from another image's map that remove as many features of each stratum as the image's own mask.
+    """Make masks that follow another image's map and remove as many features of each stratum as the image's own mask.
 
     Args:
         images: uint8 (n, c, h, w).
         maps: Each image's own map, (n, c, h, w), (n, 1, h, w) or (n, h, w).
-        others: Another image's map for each, of the same shape.
+        others: For each image the map of another image, of the same shape.
         t: Removal fraction, in [0, 1].
         order: `morf` or `lerf`.
         fill: Fill value (c,), in [0, 255]; the mean of these images' channels if None.
@@ -123,16 +124,16 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
-    """Degrade maps by a known amount: a fraction of each comes from another image's map by the same estimator.
+    """Mix maps with maps of other images: a known fraction of each comes from another map by the same estimator.
 
-    Of two maps, the one with the larger fraction knows less about its image, and a valid protocol ranks it lower (after
+    A larger fraction leaves less information about the image, so a valid protocol ranks such a map lower (after
     F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so smoothness stays; the
     squares of a smaller fraction are among those of a larger one.
 
     Args:
         maps: (n, c, h, w) or (n, h, w); larger is more important.
-        others: Another image's map for each, of the same shape. Take a third image where a protocol compares with
-            another image, too.
+        others: For each map that of another image, of the same shape. If a protocol itself uses another image's map,
+            take that of a third image.
         share: Fraction of squares, in [0, 1].
         square: Side of a square in pixels.
         seed: Seed of the order of an image's squares.
@@ -146,7 +147,8 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         seen = f"maps have shape {tuple(own.shape)}, others {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected the same, (n, c, h, w) or (n, h, w)")
     if not 0 <= share <= 1 or square < 1:
-        raise CallerError(f"share {share} and square {square}; expected a share in [0, 1] and 1 pixel or more")
+        seen = f"share is {share}, square is {square}"
+        raise CallerError(f"{seen}; expected share in [0, 1] and square >= 1 (side in pixels)")
     taken = _squares(len(own), own.shape[-2], own.shape[-1], share, square, seed)
     return torch.where(taken if own.ndim == 3 else taken[:, None], _places(other), _places(own))
 
@@ -181,7 +183,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if values.shape != less.shape:
-        raise CallerError(f"answers have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
+        raise CallerError(f"values have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
     (drawn,) = bootstrap_means((values - less).mean(0)[None], bootstrap_settings)
     return make_estimate(drawn, bootstrap_settings.confidence)
 
@@ -245,14 +247,14 @@ def perturbation_curve(
 
     Args:
         model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
-            sigmoid(z). It is put into eval mode and back.
+            sigmoid(z). It is used in eval mode; afterwards its mode is restored.
         images: Float (n, c, h, w), as the network takes them.
         labels: Integers (n,), the true classes, from 0.
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.
         levels: Removal fractions, ascending in (0, 1].
-        fill: Fill value (c,), the mean of these images' channels if None; or the name of a suite's fill, such as
-            `linear`, ROAD's, or `black`, here the smallest value of a channel.
+        fill: Fill value (c,); the mean of these images' channels if None; or the name of a suite's fill, such as
+            `linear` (ROAD's) or `black` (here the smallest value of each channel).
         seed: Seed of the order of ties, which depends on the image and not on its position.
 
     Raises:
@@ -275,7 +277,7 @@ def perturbation_curve(
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():
         t = steps[int(logits.isnan().flatten(1).any(1).int().argmax())]
-        raise CallerError(f"the network gives logits that are NaN where the fraction {t:g} of an image is removed")
+        raise CallerError(f"the network returns logits that are NaN if the fraction {t:g} of an image is removed")
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)

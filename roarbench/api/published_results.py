@@ -27,10 +27,10 @@ _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    The rows have not been reproduced on this machine, and their table says so.
+    The rows have not been reproduced on this machine, which their table states.
 
     Args:
-        suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@6`.
+        suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`.
         source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
             with the package if None.
 
@@ -57,7 +57,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
 def load_all_results() -> "pandas.DataFrame":
     """Load the package's rows of the newest version of every suite as one data frame.
 
-    There is a row for each suite, protocol and estimator with a gain, in accuracy points with its 95 % interval. Gains
+    There is a row for each suite, protocol and estimator with a gain, in points with its 95 % interval. Gains
     of different suites come from different networks and images. Missing values are None or NaN.
     """
     import pandas
@@ -85,7 +85,7 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
 
 
 def _cache_results(files: list[Path]) -> Path:
-    """Make a store with the rows of these files, once."""
+    """Return a store with the rows of these files; create it at the first call."""
     place = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ class Removal(NamedTuple):
         """Read a caller's order, levels and unit; CallerError for an unknown name or a level outside (0, 1]."""
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
-            raise CallerError(f"levels are {tuple(levels)}, expected fractions above 0, ascending; 30 % is written 0.3")
+            raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, _member(Unit, "unit", unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
@@ -77,7 +77,7 @@ def read_fill(pixels: Tensor, given: Any) -> Tensor:
 
 
 def hash_images(pixels: Tensor) -> Tensor:
-    """Return a number per image from its content, int64 (n,), at least 0, as its seed."""
+    """Return a seed for each image, a hash of its content, int64 (n,), at least 0."""
     hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
     return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
 
@@ -106,7 +106,7 @@ def draw_tie_order(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int3
 def rank_maps(
     pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR, ties: NDArray[np.int32] | None = None
 ) -> NDArray[np.int64]:
-    """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
+    """Return the features of each image, most important first, int64 (n, d); CallerError if the maps do not fit.
 
     Ties are broken by `draw_tie_order`, or by `ties` if several maps of the same images share one order.
     """
@@ -151,7 +151,7 @@ def reraise_as_caller_error() -> Iterator[None]:
 
 
 def make_replacer(pixels: Tensor, fill: Any) -> Replace:
-    """Return a function that removes the features of a mask from images `rows`."""
+    """Return a function that fills the removed features of the images `rows`."""
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)

@@ -100,7 +100,7 @@ def make_submission_name(name: str) -> str:
 
 
 def _way(name: str, given: Callable[..., Any]) -> str:
-    """Return how a submission file calls an object, according to its signature."""
+    """Return the code with which a submission file calls an object, according to the object's signature."""
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):
@@ -146,7 +146,7 @@ class Written:
     def _define(self, name: str, value: Any) -> None:
         if name in self._objects:
             if self._objects[name] is not value:
-                raise CallerError(f"two different things are called '{name}'; rename one of them")
+                raise CallerError(f"two different objects are called '{name}'; rename one of them")
             return
         self._objects[name] = value
         statement = _write_import(name, value)
@@ -183,7 +183,7 @@ class Written:
 
 
 def _is_named_tuple(value: Any) -> bool:
-    """Return whether a class is a named tuple made by a call, which has no source."""
+    """Return whether a class is a named tuple made by a call, so that it has no source."""
     made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
     return made and not _methods(value)
 
@@ -192,7 +192,7 @@ def _write_import(name: str, value: object) -> str:
     """Return the import statement of an object from an installed package; empty for others."""
     if isinstance(value, ModuleType):
         if not _is_installed(value):
-            raise CallerError(f"it uses your module '{value.__name__}'; import the functions from it by name")
+            raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
     home = sys.modules.get(getattr(value, "__module__", None) or "")
     called = getattr(value, "__qualname__", "")
@@ -242,7 +242,7 @@ def _methods(value: type) -> list[FunctionType]:
 
 
 def _source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
-    """Return the text of the statement that defines a function or class, or assigns a lambda."""
+    """Return the source of the statement that defines a function or class, or assigns a lambda."""
     home = getattr(sys.modules.get(value.__module__), "__file__", None)
     for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
         lines = linecache.getlines(file) if file else []

@@ -33,17 +33,17 @@ _WIDTH = 120  # characters per line of text
 
 
 class Difference(NamedTuple):
-    """Two rows of a board compared, paired by images, references and seeds.
+    """Comparison of two rows of a table, paired by images, references and seeds.
 
     Attributes:
         points: The first's gain minus the second's, in accuracy points; None if a gain is missing.
         low, high: 95 % interval of this difference; None if nothing was repeated.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
-            where the networks are at chance, and of own-network gain, which tables hold against 0.
+            if the networks are at chance, and for own-network gains, which tables compare only with 0.
         gains: Gains of the two rows, with their intervals.
         protocol: Protocol that measured the gains, such as `roar`.
-        unit: What one feature is, such as `scalar`.
+        unit: Unit of the removed features, such as `scalar`.
         beside_zero: For own-network gain, each row's verdict, such as `0 by construction`; None for other protocols.
     """
 
@@ -59,7 +59,7 @@ class Difference(NamedTuple):
 
 
 class TwoDifferences(NamedTuple):
-    """Two rows compared by ROAR and by own-network gain; None where the suite does not measure both rows."""
+    """Two rows compared by ROAR and by own-network gain; None if the suite does not measure both rows."""
 
     roar: Difference | None
     own_network: Difference | None
@@ -69,14 +69,14 @@ class TwoDifferences(NamedTuple):
 class SuiteResult:
     """Rows of a suite, as the store had them when they were read.
 
-    A notebook shows figure and table, a terminal the table. `a | b` has the rows of both.
+    A notebook shows a figure and the table, a terminal only the table. `a | b` has the rows of both.
 
     Attributes:
         plan: The suite.
-        question: Store, images and explained networks.
+        question: Query for the results: store, images and explained networks.
         stored: All results of the suite in the store, submissions included.
         failures: Failed runs, each with `estimator`, `run` and `reason`.
-        names: Row ids by the names used here.
+        names: Row ids by the names that the caller gave.
         rows: Ids of the rows to show; all if None.
     """
 
@@ -136,29 +136,28 @@ class SuiteResult:
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
 
     def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | TwoQuestions:
-        """Return one protocol's board, or the joint table of ROAR and own-network gain where these lead and none is
-        named.
+        """Return one protocol's table, or by default, if the suite leads with both, that of ROAR and own-network gain.
 
         Args:
             protocol: Such as `matched`; the suite's leading protocol if empty.
             unit: `scalar`, `pixel` …; the suite's first if None.
-            fill: Such as `linear`, ROAD's; the suite's first if empty.
+            fill: Such as `linear` (ROAD's); the suite's first if empty.
 
         Raises:
-            CallerError: The suite lacks it.
+            CallerError: The suite lacks this protocol, unit or fill.
         """
         if not (protocol or unit or fill) and has_combined_table(self.stored.suite):
             return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
-        """Return one protocol's board, the leading one by default; arguments are those of `table`."""
+        """Return the table of one protocol, by default the leading one; arguments are those of `table`."""
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
-        """Return the board as a data frame, best first, with the columns of `table --format csv`.
+        """Return the table as a data frame, best row first, with the columns of `table --format csv`.
 
-        Gains are in accuracy points, accuracies in [0, 1]; missing values are NaN or None. `attrs` has suite, version,
+        Gains are in points, accuracies in [0, 1]; missing values are NaN or None. `attrs` has suite, version,
         protocol and everything else that the rows share. Arguments are those of `table`.
         """
         import pandas
@@ -179,7 +178,7 @@ class SuiteResult:
     def compare(
         self, first: str, second: str, protocol: str = "", unit: str | None = None
     ) -> Difference | TwoDifferences:
-        """Compare two rows, paired, by one protocol, or by ROAR and own-network gain where `table` has both.
+        """Compare two rows by a paired test under one protocol, or under ROAR and own-network gain if `table` has both.
 
         Arguments after the rows are those of `table`.
 
@@ -194,7 +193,7 @@ class SuiteResult:
         return found or self._refuse(table.board, dict(zip(rows, (first, second), strict=True)))
 
     def _refuse(self, board: Board, names: Mapping[str, str]) -> NoReturn:
-        """Refuse rows that a board lacks, and name the protocols that compare both."""
+        """Raise CallerError that names the rows missing in a table, and the protocols that compare both rows."""
         lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
         runs = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
@@ -206,7 +205,7 @@ class SuiteResult:
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
     ) -> "Figure":
-        """Draw the curves of a board; without chosen rows, twins and checks are left out.
+        """Draw the curves of a table; unless rows were chosen, twins and other checks are left out.
 
         Args:
             file: Also save to this PNG, SVG or PDF.

@@ -1,4 +1,4 @@
-"""Suites in Python, by name, TOML file or store: plan, place of results, images, and networks that are explained."""
+"""Load suites in Python by name, from a TOML file or a store, with plan, results folder, images and networks."""
 
 import os
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Reference(NamedTuple):
     Attributes:
         model: In eval mode, on the CPU: normalised images in, logits out.
         targets: int64 (n,), its predictions on the test images: the classes to explain.
-        train_targets: Its predictions on the training images; None where the suite explains none of them.
+        train_targets: Its predictions on the training images; None if the suite explains no training images.
     """
 
     model: "nn.Module"
@@ -77,13 +77,13 @@ class Suite:
         plan: Data set, network, recipes, protocols, estimators, levels and seeds.
         store: Folder of images, networks, rankings and results; `evaluate` may change it.
         db: URL of the results database, if it is not in the store.
-        data: Folder of the images, if they are not the suite's own.
-        limit: Images of each split; None for all.
-        weights: Given weights of each explained network; trained if empty.
-        named: The name or file that it was loaded by; the network of a TOML file is trusted.
+        data: Folder to read the images from; the suite's own source if None.
+        limit: Number of images of each split; None for all.
+        weights: Given weights of each explained network; if empty, networks are trained.
+        named: Name or file by which the suite was loaded; the network of a TOML file is trusted.
         trusted: SHA-256 of an imported network's file that may run.
-        fill: Replaces its own fills, if set.
-        unit: Replaces its own units, if set.
+        fill: Fill in place of the suite's own fills, if set.
+        unit: Unit in place of the suite's own units, if set.
     """
 
     plan: Plan
@@ -115,28 +115,28 @@ class Suite:
     ) -> "Suite":
         """Make a suite that explains your network on your images.
 
-        The network is explained as it is. Protocols that train use networks of the same structure with random weights,
-        on full-size images unless the network takes smaller ones, at a peak learning rate found by three short trials
-        before the first training; the suite's version depends on that peak. Images are stored in 256 steps between the
-        smallest and largest training value of each channel, apart from far outliers.
+        The network is explained as it is. Protocols with training start from random weights of the same structure. They
+        train on full-size images unless the network accepts smaller ones, with a peak learning rate from three short
+        trials before the first training; the suite's version depends on this rate. Images are stored in 256 steps
+        between the smallest and largest training value of each channel, apart from far outliers.
 
         Args:
             model: Trained; returns a logit per class, or one logit z of a binary network whose class 1 has probability
                 sigmoid(z); it may have more classes than the images.
-            train: Images, float (n, c, h, w) as the network takes them, thus resized, cropped and normalised
-                (`rb.Preprocessing` does this for photographs), square, with 1 or 3 channels; and labels, integers (n,),
-                indices of the network's outputs. None where no protocol trains: the mean of the test images is then the
-                fill value, and controls fitted to training images are left out.
-            test: The same, for test images.
+            train: A pair. Images: float (n, c, h, w), square, 1 or 3 channels, resized, cropped and normalised as the
+                network expects (`rb.Preprocessing` does this for photographs). Labels: integers (n,), indices of the
+                network's outputs. None if no protocol trains: the mean of the test images is then the fill value, and
+                controls fitted to training images are left out.
+            test: The same pair for test images.
             name: Name of the suite: lowercase letters, digits, hyphens; its version is a hash of all arguments.
             protocols: The protocols, the leading one first.
-            estimators: Rows beside the controls.
+            estimators: Rows besides the controls.
             levels: Removal fractions.
             seeds: Trainings of each point.
-            fills: Fill values, that of the tables first; `linear` is ROAD's, `black` the smallest value of each
-                channel. Protocols with swapped masks, as `matched`, use the fills that are fast enough.
-            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), where its source cannot be
-                copied; the file may import installed packages only.
+            fills: Fill values; tables use the first. `linear` is ROAD's, `black` the smallest value of each channel.
+                Protocols with exchanged masks, such as `matched`, use only fills that are fast enough.
+            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), needed if its source
+                cannot be copied; the file may import installed packages only.
             store: Folder of the store; the user's data folder if None.
 
         Raises:
@@ -180,7 +180,7 @@ class Suite:
         """Return the plan with its explained networks set, after checking that your own network is trusted and runs.
 
         Raises:
-            CallerError: Its network does not fit its images, or is not trusted.
+            CallerError: The network does not fit the suite's images, or is not trusted.
         """
         return self._tried[0]
 
@@ -236,7 +236,9 @@ class Suite:
         found = self.read_rows(estimators)
         if not {*found.stored.by_estimator} & {*(found.rows or found.stored.suite.estimators)}:
             asked = ", ".join(found.rows or [self.plan.title])
-            raise CallerError(f"{self.question.store} has no results of {asked}; roarbench.evaluate(suite) makes them")
+            raise CallerError(
+                f"{self.question.store} lacks results of {asked}; roarbench.evaluate(suite) computes them"
+            )
         return found
 
     def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
@@ -249,7 +251,7 @@ class Suite:
 
     @property
     def references(self) -> list[Reference]:
-        """Return the explained networks; trains them first if the store lacks them."""
+        """Return the explained networks; train them first if the store lacks them."""
         said = make_console()
         with self.opened(said) as results:
             work = self.explained(self.fitted, results, said)
@@ -257,12 +259,12 @@ class Suite:
 
     @property
     def test(self) -> Images:
-        """Return the test images; decodes them first if the store lacks them."""
+        """Return the test images; decode them first if the store lacks them."""
         return self._images(Split.TEST)
 
     @property
     def train(self) -> Images:
-        """Return the training images; decodes them first if the store lacks them."""
+        """Return the training images; decode them first if the store lacks them."""
         return self._images(Split.TRAIN)
 
     def opened(self, said: "Console") -> "ResultsStore":
@@ -284,7 +286,7 @@ class Suite:
         return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's working context with images and explained networks; makes missing ones first."""
+        """Return a plan's `SuiteWork` with its images and explained networks; create missing ones first."""
         from roarbench.execution.run_suite import train_or_read_references
 
         work = self.begun(plan, results, said)
@@ -292,7 +294,7 @@ class Suite:
         return work
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's working context with images; decodes missing ones first."""
+        """Return a plan's `SuiteWork` with its images; decode missing ones first."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 
@@ -309,7 +311,8 @@ class Suite:
             work = (self.explained if self.weights else self.begun)(self.fitted, results, said)
         norms = {each.norm for each in work.explained}
         if len(norms) > 1:
-            raise CallerError("the given weights want their images normalised in different ways; load one at a time")
+            seen = "the given weights need differently normalised images"
+            raise CallerError(f"{seen}; load the suite with one of them at a time")
         labels = torch.from_numpy(work.images[split].labels)
         return Images(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
 
@@ -341,20 +344,20 @@ def load_suite(
     fill: str = "",
     unit: str | None = None,
 ) -> Suite:
-    """Return a suite; nothing is computed, and nothing is read but its description.
+    """Return a suite; only its description is read, and nothing is computed.
 
     Args:
-        suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of one's own
-            suite whose results the store has.
+        suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
+            suite, if the store has results of it.
         store: Folder of images, references, rankings and results; the user's data folder if None.
         db: URL of the database of results; an SQLite file in the store if empty.
-        data: Folder to read the images from, in the hub's layout.
-        limit: Images of each split; all if None.
-        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; several are
-            several references.
+        data: Folder to read the images from, in the layout of the Hugging Face hub.
+        limit: Number of images of each split; all if None.
+        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; each of several is
+            one reference.
         trust_network: SHA-256 of the file of a network that came with imported results, to run it.
-        fill: What replaces a removed feature, in place of the suite's own fills: `linear` is ROAD's, `black` is 0.
-        unit: What one feature is, in place of the suite's own units: `scalar`, `pixel` …
+        fill: Fill in place of the suite's own fills, such as `linear` (ROAD's) or `black` (0).
+        unit: Unit in place of the suite's own units: `scalar`, `pixel` …
 
     Raises:
         CallerError: There is no such suite, or the file does not describe one.

@@ -246,7 +246,7 @@ def test_one_hot_pixel_does_not_set_the_scale_of_all_images(tmp_path, hot, capsy
     widest = 3 * 2 * 0.3 * 3.72 / 255  # three times the middle 99.98 % of a normal distribution, in 255 steps
     assert abs(kept(suite, "test") - test).max() < widest
     told = capsys.readouterr().err
-    assert ("3 values of train images are far from all others; they are cut off" in told) == bool(hot)
+    assert ("3 values of train images are far from all others; they are clipped" in told) == bool(hot)
 
 
 def test_test_images_beyond_the_training_images_are_refused_and_odd_steps_are_told(tmp_path, capsys):
@@ -262,7 +262,7 @@ def test_test_images_beyond_the_training_images_are_refused_and_odd_steps_are_to
             return torch.stack([mean, -mean], 1)
 
     suite_of(tmp_path, Fine(), (whole, labels), (whole, labels))
-    assert " of 6 test images are predicted to be of another class" in " ".join(capsys.readouterr().err.split())
+    assert " of 6 test images have another predicted class" in " ".join(capsys.readouterr().err.split())
 
 
 class Mixing(nn.Module):
@@ -273,7 +273,7 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"test": (arrays(6, 1)[0], [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network tells 2 classes"),
+        ({"test": (arrays(6, 1)[0], [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network has 2 classes"),
         ({"test": (arrays(6, 1)[0], [1, 2] * 3)}, "test labels are from 1 to 2, .* write labels - 1"),
         ({"test": (arrays(6, 1)[0], list("ababab"))}, "test labels have type <U1"),
         ({"test": (arrays(6, 1)[0], [0.5] * 6)}, "test labels hold 0.5"),

@@ -149,20 +149,20 @@ def test_the_sentence_tells_where_columns_disagree():
 
     against = CheckTable({"x": column(9, 0), "y": column(0, 9)}, {"x": (0.5,), "y": (0.5,)}, 9)
     assert against.reversed == [("a", "b")]
-    assert against.disagreement.startswith("a leads x, b leads y; 1 pair of rows change")
+    assert against.disagreement.startswith("a leads x, b leads y; 1 pair of rows with significantly")
     unclear = CheckTable({"x": column(9, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
-    assert "no pair of rows changes" in unclear.disagreement
+    assert "no pair of rows has significantly opposite orders" in unclear.disagreement
     tied = CheckTable({"x": column(0, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
-    assert tied.disagreement.startswith("no row alone leads x, b leads y; ")
+    assert tied.disagreement.startswith("no single row leads x, b leads y; ")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"siblings": 1}, "there is 1 sibling, expected none or 2 and more"),
+        ({"siblings": 1}, "there is 1 sibling, expected none, or 2 or more"),
         ({"fills": "mean"}, "write fills="),
         ({"fills": ("best",)}, "fill 'best'"),
-        ({"levels": (30,)}, "30 % is written 0.3"),
+        ({"levels": (30,)}, "write 0.3 for 30 %"),
         ({"labels": LABELS + 1}, "write labels - 1"),
         ({"estimators": {"random": gradient}}, "random is a control of this table"),
         ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),

@@ -202,7 +202,7 @@ def curve(**given):
             lambda: roarbench.perturbation_curve(First(), IMAGES, [1], MAPS),
             r"labels have shape \(1,\), expected \(2,\)",
         ),
-        (lambda: curve(labels=[1, 2]), "labels are from 1 to 2, and the network tells 2 .* labels - 1"),
+        (lambda: curve(labels=[1, 2]), "labels are from 1 to 2, and the network has 2 .* labels - 1"),
         (lambda: curve(labels=[-1, 0]), "labels are from -1 to 0, .* expected 0 to 1"),
         (lambda: curve(labels=[0.5, 0]), "labels hold 0.5; expected whole numbers"),
         (lambda: curve(labels=[np.nan, 0]), "labels hold nan; expected whole numbers"),
@@ -220,7 +220,7 @@ def curve(**given):
         ),
         (lambda: curve(model=lambda images: images), "the network is a function, expected a torch.nn.Module"),
         (lambda: curve(model=Last(lambda y: (y, y))), "the network returned a tuple"),
-        (lambda: curve(model=Last(lambda y: y.log() - 99), fill=[-9.0]), "NaN where the fraction 0.3 of an image"),
+        (lambda: curve(model=Last(lambda y: y.log() - 99), fill=[-9.0]), "NaN if the fraction 0.3 of an image"),
         (lambda: curve(model=nn.Flatten(0, 0)), "the network returned float32 of shape"),
         (lambda: curve(levels=()), r"levels are \(\)"),
         (lambda: curve(fill=[np.nan]), r"fill is \[nan\]"),
@@ -238,7 +238,7 @@ def curve(**given):
             lambda: roarbench.perturbation_curve(First(), IMAGES, [1, 0], MAPS, levels=(0.9, 0.5)),
             r"levels are \(0.9, 0.5\)",
         ),
-        (lambda: roarbench.bootstrap([1, 0], [1]), r"answers have shapes \(1, 2\) and \(1, 1\)"),
+        (lambda: roarbench.bootstrap([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(call, words):
