@@ -72,7 +72,7 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
 
 def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
-    assert first_gpu.compare_modes().count("networks are compiled on a GPU alone") == len(first_gpu.COMPARED)
+    assert first_gpu.compare_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
 
 
 @pytest.mark.process

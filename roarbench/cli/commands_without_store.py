@@ -15,7 +15,7 @@ def suites(
     suite: Annotated[
         str,
         declare_argument(
-            "Suite whose runs and cost are counted; or `show`, to print its file.", "[NAME|FILE|show]", "all"
+            "Suite to describe, with its runs and cost; or `show`, to print a suite's file.", "[NAME|FILE|show]", "all"
         ),
     ] = "",
     name: Annotated[
@@ -56,7 +56,7 @@ def suites(
     )
     if format == "text":
         plan = propose_command("plan", "--suite", "NAME")
-        out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
+        out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
 
 
 def new_suite(
@@ -123,7 +123,7 @@ def doctor(
 ) -> None:
     """Check processor, memory, disk and libraries, and suggest what to change.
 
-    With --suite, the store keeps which way of training is faster, and `run` takes it.
+    With --suite, the faster way of training is stored, and `run` uses it.
     """
     from roarbench.api.suites import load_suite
     from roarbench.cli.doctor import examine_machine, make_findings_table, measure_and_store_training_speeds

@@ -64,15 +64,15 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
 
 
 def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
-    """Measure how a suite's network trains fastest on a GPU, and keep it in the store for `run`."""
+    """Measure how a suite's network trains fastest on a GPU, and store the result for `run`."""
     if not any(block.protocol.trains for block in suite.blocks):
-        return Diagnosis("training", f"{suite.title} trains nothing", True, "")
+        return Diagnosis("training", f"{suite.title} trains no networks", True, "")
     if choose_device().type == "cpu":
-        return Diagnosis("training", "networks are compiled on a GPU alone", True, "")
+        return Diagnosis("training", "networks are compiled on GPUs only", True, "")
     speeds, workspace = measure_training_speeds(suite), Workspace(store)
     store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
     if suite.recipe_record.compile:
-        then = "run compiles, as the recipe says"
+        then = "run compiles, as the recipe requires"
     else:
         then = suggest_compiling(workspace, suite) or "run trains uncompiled"
     return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
@@ -100,7 +100,9 @@ def _device() -> Diagnosis:
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
     has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
     found = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
-    return Diagnosis("device", found, False, f"install {wheel}, or a newer driver; take torchvision from torch's index")
+    return Diagnosis(
+        "device", found, False, f"install {wheel}, or a newer driver; torchvision must be from torch's index"
+    )
 
 
 def _driver() -> tuple[str, str]:
@@ -119,7 +121,7 @@ def _mps() -> Diagnosis:
     """Check NVIDIA's MPS, which runs kernels of several processes concurrently on one GPU."""
     pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
     runs = (pipe / "control").exists()
-    advice = "several workers share a GPU on small images: run `nvidia-cuda-mps-control -d`"
+    advice = "for small images several workers share a GPU: run `nvidia-cuda-mps-control -d`"
     return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
 
 
@@ -145,7 +147,7 @@ def _memory() -> Diagnosis:
         return Diagnosis("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     return Diagnosis(
-        "free memory", format_bytes(free), free > _MEMORY, f"quick wants {format_bytes(_MEMORY)}; use fewer --workers"
+        "free memory", format_bytes(free), free > _MEMORY, f"quick needs {format_bytes(_MEMORY)}; use fewer --workers"
     )
 
 
@@ -165,19 +167,19 @@ def _libraries() -> Diagnosis:
 
 
 def _torchvision() -> Diagnosis:
-    """Check that a separate process can import torchvision; networks here do without operators that it may lack."""
+    """Check that a separate process can import torchvision; networks here do not need operators that may be missing."""
     asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
     if asked.returncode == 0:
         return Diagnosis("torchvision", "imports", True, "")
     seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
-    advice = "the networks here do without; for your own code take it and torch from one index (README, Use it)"
+    advice = "the networks here work without it; for your own code install torchvision and torch from one index"
     return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
 
 def _data() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _hub_answers()
-    found = "the hub answers" if answers else f"the hub does not answer; without it: {bundled}"
+    found = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
     return Diagnosis("data", found, answers, "read a local copy with --data DIR")
 
 
@@ -195,7 +197,7 @@ def _token() -> Diagnosis:
 
     token = get_token() is not None
     gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
-    advice = f"only gated data sets want one ({gated}): hf auth login, or HF_TOKEN; or read --data DIR"
+    advice = f"only gated data sets need a token ({gated}): run hf auth login, set HF_TOKEN, or use --data DIR"
     return Diagnosis("hub token", "set" if token else "none", token, advice)
 
 
@@ -205,8 +207,8 @@ def _sandbox() -> Diagnosis:
     except SandboxError as error:
         found, _, advice = str(error).partition("; ")
         return Diagnosis("sandbox", found, False, advice)
-    group = "a control group" if find_parent_group() else "no control group (cgroup v2) can be had, see SECURITY.md"
-    return Diagnosis("sandbox", f"holds; submissions can be run; {group}", True, "")
+    group = "a control group" if find_parent_group() else "no control group (cgroup v2) is available, see SECURITY.md"
+    return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
 
 
 def _extra(name: str) -> Diagnosis:

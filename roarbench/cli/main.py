@@ -184,8 +184,8 @@ def _describe_interruption(words: list[str]) -> str:
     """Describe the state of an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
-        return "interrupted; finished runs are kept, the same command continues"
-    return f"interrupted; {command} keeps nothing of what it had begun"
+        return "interrupted; finished runs are stored, and the same command continues"
+    return f"interrupted; the unfinished work of {command} is lost"
 
 
 def _check_words(words: list[str]) -> None:
@@ -207,5 +207,5 @@ def _complain(message: str) -> None:
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
     said = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
-    with suppress(OSError):  # if standard error is closed, only the exit code tells
+    with suppress(OSError):  # if standard error is closed, only the exit code reports the error
         print(said, file=sys.stderr)

@@ -33,7 +33,7 @@ _MOST_SEEDS = REFERENCE_SEED  # larger seeds belong to references and redrawn ra
 
 
 def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last id of a list by ids of the named suite, then all, and within parentheses by parameters."""
+    """Complete the last id of a list: first the named suite's ids, then all; within parentheses, parameters."""
     *before, last = split_estimator_ids(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
     known = tuple(dict.fromkeys((*(suite.estimators if suite else ()), *ESTIMATORS)))
@@ -43,7 +43,7 @@ def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def declare_option(help: str, metavar: str = "", shown: str = "", flags: str = "", **more: Any) -> Any:
-    """Declare an option: its help, value and default as shown, and flags other than its name."""
+    """Declare an option: its help text, displayed placeholder and default, and flags that differ from its name."""
     return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
 
 
@@ -75,7 +75,7 @@ Limit = Annotated[
     int | None,
     declare_option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES),
 ]
-Data = Annotated[Path | None, declare_option("Read images from this folder, in the hub's layout.", "DIR")]
+Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
 Rows = Annotated[
     list[str] | None,
     declare_option("Use only these estimators, separated by commas.", "A,B", "all", autocompletion=complete_estimators),
@@ -83,13 +83,13 @@ Rows = Annotated[
 Fill = Annotated[
     str,
     declare_option(
-        "Replace removed features by this, such as linear (ROAD's) or black.",
+        "Fill of removed features, such as linear (ROAD's) or black.",
         "NAME",
         "the suite's own",
         autocompletion=lambda: [*FILLS],
     ),
 ]
-UnitName = Annotated[Unit | None, declare_option("Remove features of this kind.", shown="the suite's own")]
+UnitName = Annotated[Unit | None, declare_option("Unit that is removed as one feature.", shown="the suite's own")]
 Trust = Annotated[
     bool,
     declare_option("Run submissions without the sandbox; their rows are never verified.", flags="--trust-submission"),
@@ -139,7 +139,7 @@ class SuiteOptions:
     estimators: Annotated[
         list[str] | None,
         declare_option(
-            "Only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
+            "Use only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
             "A,B",
             "all",
             autocompletion=complete_estimators,
@@ -192,17 +192,19 @@ class EngineOptions:
 
     engine: Annotated[
         Literal["local", "ray"],
-        declare_option("Work in processes on this machine, or on a Ray cluster."),
+        declare_option("Run in processes on this machine, or on a Ray cluster."),
     ] = "local"
     address: Annotated[
         str,
         declare_option(
-            "Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine"
+            "Head of a Ray cluster; on one of its machines: auto.", "HOST:PORT", "a new cluster on this machine"
         ),
     ] = ""
     compile: Annotated[
         bool,
-        declare_option("Compile the networks that GPUs train, also where `doctor --suite` did not find that it pays."),
+        declare_option(
+            "Compile the networks that are trained on GPUs, even if `doctor --suite` did not find this faster."
+        ),
     ] = False
     check_files: Annotated[
         bool,
@@ -211,7 +213,7 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.address and self.engine != "ray":
-            raise CallerError("--address says which Ray cluster does the work; add --engine ray")
+            raise CallerError("--address names a Ray cluster; add --engine ray")
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class SubmissionOptions:
 
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device != "cpu"):
-            raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+            raise CallerError("--trust-submission and --submission-device need a submission; add --submission FILE")
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class ResultsOptions(_Source):
     reference: Annotated[
         list[str] | None,
         declare_option(
-            "Use results that explain these weights: a file, or the name in table titles. Repeatable.",
+            "Use results for maps of these weights (a file, or the name in table titles). Repeatable.",
             "FILE|NAME",
             "the suite's own",
         ),
@@ -262,13 +264,13 @@ class ResultsOptions(_Source):
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """Options that select a suite's board and rows."""
+    """Options that select a suite's table and rows."""
 
     estimators: Rows = None
     protocol: Annotated[
         str,
         declare_option(
-            f"{', '.join(SHOWN)}.",
+            f"One of {', '.join(SHOWN)}.",
             "NAME",
             "the suite's first that has results",
             autocompletion=lambda: [*SHOWN],

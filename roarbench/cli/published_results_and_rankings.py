@@ -1,4 +1,4 @@
-"""Commands for folders of published results, extended by pull request, and of rankings, for retraining."""
+"""Commands for folders of published results (extended by pull requests) and folders of rankings (for retraining)."""
 
 import subprocess
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
-Before = Annotated[Path | None, declare_option("The folder before the change: its rows stay as they are.", "FOLDER")]
+Before = Annotated[Path | None, declare_option("The folder before the change, whose rows must be unchanged.", "FOLDER")]
 results = typer.Typer(
     help="Check a folder of published results, or describe a change to it.",
     epilog="Example: `roarbench results check results`",
     no_args_is_help=True,
 )
 rankings = typer.Typer(
-    help="Ship the rankings of a suite, on which others retrain without making maps.",
+    help="Export or import the rankings of a suite, so that others retrain without computing maps.",
     epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
     no_args_is_help=True,
 )
@@ -44,7 +44,7 @@ rankings = typer.Typer(
 
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
-    """Check every file and row of a folder: names, hashes, suites, answers, duplicates, no row gone or changed."""
+    """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows."""
     from roarbench.store.published_folder import check_folder
 
     found = check_folder(folder, before)
@@ -54,7 +54,7 @@ def check(folder: Folder, before: Before = None) -> None:
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
-    """Print what a pull request is told, in Markdown: its new rows and the boards with them."""
+    """Print a Markdown comment on a pull request: its new rows and the boards with them."""
     from roarbench.report.publishing import write_comment as words
 
     out.print(words(folder, before), soft_wrap=True, markup=False, end="")
@@ -115,7 +115,7 @@ def import_rankings(
     suite: SuiteName,
     work: WorkOptions,
 ) -> None:
-    """Take the rankings of a suite from a folder; rows on them are self-reported until `reproduce KEY` agrees."""
+    """Import a suite's rankings from a folder; rows made with them are self-reported until `reproduce KEY` agrees."""
     from roarbench.execution.ranking_bundle import import_rankings as take
 
     with _open_suite(work, suite) as (place, store):
@@ -124,7 +124,7 @@ def import_rankings(
 
 
 def _shipped(found: list["Rankings"]) -> str:
-    return format_count(len(found), "ranking") if found else "explained networks alone"
+    return format_count(len(found), "ranking") if found else "only explained networks"
 
 
 @contextmanager

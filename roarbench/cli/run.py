@@ -56,7 +56,7 @@ def run(
         ReportFormat, declare_option("Format of progress messages; json also writes one log per worker to the store.")
     ] = "text",
 ) -> None:
-    """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
+    """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
     logged = log_format == "json"
     console = log_as_json_lines() if logged else err
     suite = work.load(options.suite)
@@ -147,7 +147,7 @@ def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Conso
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
-    """Print the tables of a finished run; a file format has one table."""
+    """Print the tables of a finished run; in formats other than text, one table."""
     from roarbench.plan.suites import find_leading_protocols
     from roarbench.report.combined_table import has_combined_table
 
@@ -179,13 +179,13 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
         place = replace(place, compile=True)
     wanted = place.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
     if wanted and not gpus and place.engine == "local":
-        console.print("trains uncompiled: networks are compiled on a GPU alone, and this machine has none")
+        console.print("training uncompiled: networks are compiled on GPUs only, and this machine has none")
     if place.compile:
         os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
-    """Return the number of workers for images of a side, and the function that starts them."""
+    """Return the number of workers for this image side, and the function that starts them."""
     from roarbench.execution.worker_setup import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
@@ -216,7 +216,7 @@ def replicate(
     of the two, worse in the other.
     """
     if against and submitted.submission:
-        raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
+        raise CallerError("--against compares stored results and runs nothing; leave --submission out")
     suite = work.load(options.suite)
     part = _part(suite, options)
     from roarbench.analysis.results_query import load_suite_results
@@ -258,7 +258,7 @@ def _run_twice(
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in done):
-        raise RunError(f"runs failed; `{propose_command('status')}` says which")
+        raise RunError(f"runs failed; `{propose_command('status')}` lists them")
     return part
 
 

@@ -55,7 +55,8 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
         f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
     )
     err.print(
-        f"{words}; `{propose_command('run')}` does what is due" if due else f"{words}; nothing to retry", soft_wrap=True
+        f"{words}; `{propose_command('run')}` starts them" if due else f"{words}; nothing to retry",
+        soft_wrap=True,
     )
 
 
@@ -71,14 +72,14 @@ def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "t
 
 def archive(
     what: Annotated[str, declare_argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
-    why: Annotated[str, declare_option("Reason, kept with the rows.", "TEXT")],
+    why: Annotated[str, declare_option("Reason, stored with the rows.", "TEXT")],
     yes: Annotated[bool, declare_option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Take results and failures off the boards, archived with a reason; they can be run again."""
+    """Take results and failures off the boards and archive them with a reason; they can be run again."""
     if not why.strip():
-        raise CallerError("--why is empty; say in a few words why these rows are taken off")
+        raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.results_query import open_existing_results
     from roarbench.report.run_list import find_runs
     from roarbench.store.archived_rows import archive_rows as take_off
@@ -87,7 +88,7 @@ def archive(
     with open_existing_results(store, db) as results:
         named = find_runs(results, what)
         if named.built_in and not yes:
-            raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off anyway")
+            raise CallerError(f"{named.words} comes with roarbench; add --yes to take it off the boards anyway")
         gone = take_off(results.database, named.keys, why)
     counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
     err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still shows them", soft_wrap=True)

@@ -53,7 +53,7 @@ def status(
 ) -> None:
     """Count runs that are done, running, missing and failed."""
     if watch and format == "json":
-        raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
+        raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
     from roarbench.analysis.results_query import load_from_open_store, open_results
     from roarbench.report.status import count_status, format_status_lines, make_status_table
@@ -95,16 +95,17 @@ def table(
 
 def compare(
     first: Annotated[str, declare_argument("A row of the suite, by its name in `table`.", "A")],
-    second: Annotated[str, declare_argument("The row that it is compared with.", "B")],
+    second: Annotated[str, declare_argument("The row to compare A with.", "B")],
     *,
     suite: SuiteName,
     protocol: Annotated[
-        str, declare_option("Compare by this protocol.", "NAME", "what the table has", autocompletion=lambda: [*SHOWN])
+        str,
+        declare_option("Compare by this protocol.", "NAME", "the table's protocols", autocompletion=lambda: [*SHOWN]),
     ] = "",
     source: ResultsOptions,
     format: Report = "text",
 ) -> None:
-    """Compare two rows of a suite, paired, by the test of its tables."""
+    """Compare two rows of a suite by the paired test that its tables use."""
     found = source.load(suite).read_rows(None)
     if not found.stored.has_rows:
         _refuse_nothing(found.stored, "table")
@@ -118,7 +119,7 @@ def compare(
     else:
         parts, shown = _difference_record(names, compared), [compared]
     if not shown:
-        raise CallerError(f"{found.stored.title} has no protocol that measured both {first} and {second}")
+        raise CallerError(f"no protocol of {found.stored.title} measures both {first} and {second}")
     text = "\n".join(_difference_text(found.stored.title, names, each) for each in shown)
     print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
 
@@ -139,12 +140,12 @@ def _difference_text(title: str, names: tuple[str, str], found: "Difference") ->
     ]
     judged = "" if found.p_adjusted is None else f", adjusted p {_probability(found.p_adjusted)}"
     verdict = f"{judged}: {found.verdict or _why_no_verdict(names, found)}"
-    lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} accuracy points{verdict}")
+    lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} points{verdict}")
     return "\n  ".join([f"{title}, {found.protocol}", *lines])
 
 
 def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
-    """Explain the own-network verdicts of two rows, which are about 0 and not about each other."""
+    """Explain the own-network verdicts of two rows, which compare each with 0 and not with each other."""
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     fixed = [
@@ -156,9 +157,9 @@ def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
         other = names[fixed[0] == names[0]]
         said = found.beside_zero[names.index(other)] or "no verdict"
         return (
-            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} beside 0, {said}"
+            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} against 0: {said}"
         )
-    return "no verdict: own-network gains are tested against 0 alone" if any(found.beside_zero) else "no verdict"
+    return "no verdict: own-network gains are tested only against 0" if any(found.beside_zero) else "no verdict"
 
 
 def _probability(p: float) -> str:
@@ -177,7 +178,7 @@ def diagnose(
     ] = None,
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
-    """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
+    """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, orders that disagree."""
     loaded = source.load(suite)
     others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.results_query import adapt_query, load_suite_results
@@ -209,7 +210,7 @@ def plot(
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, controls in each.
 
-    Name twins and other checks in --estimators to draw them.
+    To draw twins and other checks, list them in --estimators.
     """
     found = source.load(suite).read_rows(board.estimators)
     if not found.stored.has_rows:
@@ -220,7 +221,7 @@ def plot(
 
 
 _Tested = Annotated[
-    str, declare_option("Also test them on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
+    str, declare_option("Also test the claims on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
 ]
 
 
@@ -235,8 +236,8 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
         alone = propose_command("claims", carried=())
-        answers = f"ROAR or own-network gain, suite '{loaded.name}' has neither"
-        raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
+        seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
+        raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
     evidence = (
         Evidence(suite_results, find_default_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
@@ -282,7 +283,7 @@ def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
     data: _Shown = "",
-    reference: Annotated[str, declare_option("Show only boards that explain these weights.", "FILE|NAME", "all")] = "",
+    reference: Annotated[str, declare_option("Show only boards for maps of these weights.", "FILE|NAME", "all")] = "",
     export: Annotated[Path | None, declare_option("Write static pages into this folder.")] = None,
     port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
@@ -301,14 +302,14 @@ def leaderboard(
 
 
 def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
-    """Report in a line that a store has no results of a suite, with what it has, or how to run it."""
+    """Report in one line that a store has no results of a suite; name its other results or the command to run."""
     if others := describe_other_results(suite_results, command):
         raise CallerError(others)
-    raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
+    raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
-    """Report the store's other results after the requested output, so that an error is the only line."""
+    """Report the store's other results after the requested output, so that a failing command prints only its error."""
     if others := describe_other_results(suite_results, command):
         err.print(others, soft_wrap=True)
 

@@ -81,12 +81,12 @@ def export_(
 
 def import_(
     source: Annotated[
-        str, declare_argument("What `roarbench export` wrote, or a folder of published results.", "FILE|FOLDER|URL")
+        str, declare_argument("File of `roarbench export`, or a folder of published results.", "FILE|FOLDER|URL")
     ],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
+    """Import another store's results; they are self-reported until `roarbench reproduce KEY` agrees."""
     from roarbench.analysis.results_query import find_unranked_rows, open_results
     from roarbench.report.publishing import format_import_summary
     from roarbench.store.published_folder import fetch_files
@@ -109,9 +109,7 @@ def reproduce(
     workers: Workers = None,
     reference: Annotated[
         list[str] | None,
-        declare_option(
-            "Weights that the run explains or scores, if they came from a file. Repeatable.", "FILE", "none"
-        ),
+        declare_option("Weights that were explained or scored, if they came from a file. Repeatable.", "FILE", "none"),
     ] = None,
     trust: Trust = False,
     trust_network: TrustNetwork = "",

@@ -33,9 +33,9 @@ def list_carried_options(command: str) -> list[str]:
 
 
 def propose_command(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
-    """Write a command line for a shell, with the program's path where it is not on PATH.
+    """Write a command line for a shell, with the program's path if it is not on PATH.
 
-    `words` override the options of the current call; of those, only the ones in `carried` are added.
+    `words` override the options of the current call; of the call's options, only those in `carried` are added.
     """
     own = [str(word) for word in words]
     options = _options_in_use()
@@ -54,7 +54,7 @@ def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
 
 
 def describe_other_results(suite_results: "SuiteResults", command: str) -> str:
-    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
+    """Return one line on other results of the suite that could be confused with these, with commands; empty if none."""
     held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
@@ -63,7 +63,7 @@ def describe_other_results(suite_results: "SuiteResults", command: str) -> str:
                 command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried
             )
             calls.append(f"{call} ({other.called})")
-    first = "this store also has" if held else f"nothing of {suite_results.title} is in this store, but"
+    first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
 
 
@@ -87,7 +87,7 @@ def _is_called() -> bool:
 
 
 def _options_in_use() -> dict[str, tuple[str, ...]]:
-    """Return the options of the call that proposals may take over: the last value of each, of `--reference` all."""
+    """Return the call's options that proposals may take over: the last value of each, all values of `--reference`."""
     words = sys.argv[1:] if _is_called() else []
     options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
     for word, following in zip(words, [*words[1:], ""], strict=False):

@@ -36,7 +36,7 @@ class PlainConsole(Console):
 
 @contextmanager
 def reserve_stdout() -> Iterator[None]:
-    """Reserve standard output for `out`; other output, as of a network's file, goes to standard error."""
+    """Reserve standard output for `out`; other output, such as that of a network's file, goes to standard error."""
     out.file = sys.stdout
     try:
         with redirect_stdout(sys.stderr):

@@ -101,7 +101,11 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
 def test_what_cannot_be_run_and_maps_that_do_not_fit_are_refused_in_words(suite):
     for given, protocol, words in (
         (lambda model, inputs, targets: inputs[..., :4], "roar", "the maps of saved have shape (4, 3, 16, 4)"),
-        (ONE, "roar", 'has maps of test images only, but roar of few v1 also needs maps of training images; pass {"test"'),
+        (
+            ONE,
+            "roar",
+            'has maps of test images only, but roar of few v1 also needs maps of training images; pass {"test"',
+        ),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
         (ONE[:4], "morf", "maps 0 of saved have shape (4, 16, 16), expected"),
         (ONE / 0, "morf", "NaN or infinite"),

@@ -56,7 +56,7 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
 
 def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refused_first(machine, call, tmp_path):
     told = json.loads(call("doctor", "--store", tmp_path, "--suite", "quick", "--format", "json").out)
-    assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on a GPU alone")
+    assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on GPUs only")
     machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
     refused = call("doctor", "--store", tmp_path, "--suite", "quikc")
     assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1
@@ -72,7 +72,14 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
         (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
-        (doctor, "_hub_answers", lambda: False, "data", "the hub does not answer; without it: ", "--data DIR"),
+        (
+            doctor,
+            "_hub_answers",
+            lambda: False,
+            "data",
+            "the hub does not answer; available without",
+            "--data DIR",
+        ),
         (doctor, "check_sandbox", no_sandbox, "sandbox", "no-sandbox: bwrap is not installed", "write `apt-get`, or "),
     ):
         machine.setattr(where, name, value)

@@ -56,9 +56,9 @@ def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exi
 def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
     for module, name in ((linear, "experiment"), (run_suite, "run_suite")):
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
-    kept = "roarbench: interrupted; finished runs are kept, the same command continues\n"
+    kept = "roarbench: interrupted; finished runs are stored, and the same command continues\n"
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
-    assert call("toy") == (code, "", "roarbench: interrupted; toy keeps nothing of what it had begun\n")
+    assert call("toy") == (code, "", "roarbench: interrupted; the unfinished work of toy is lost\n")
 
 
 @pytest.mark.process

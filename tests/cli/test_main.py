@@ -141,7 +141,7 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert record(call, "table", *SMALL, "--store", made, "--fill", "mean")["fill"] == "mean"
     other = call("table", *SMALL, "--store", made, "--fill", "black", "--unit", "pixel")
     assert other.code == 2 and "planted v1, fill black, unit pixel" in other.err and other.err.count("\n") == 1
-    assert "--fill black --unit pixel` makes it" in other.err
+    assert "--fill black --unit pixel` computes them" in other.err
     rows = {
         row["estimator"]: row for row in record(call, "table", *SMALL, "--store", made, "--protocol", "kar")["rows"]
     }
@@ -236,7 +236,7 @@ BAD = [
     ),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; use "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
-    (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),
+    (("run", *SMALL, "--address", "auto"), "--address names a Ray cluster; add --engine ray"),
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
     (("table", *SMALL, "--store", "\udcff"), "'?' cannot be read as utf-8; write a name that can"),
     (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is not a file"),
@@ -255,7 +255,7 @@ BAD = [
         "databases of type 'mysql' are not supported; write sqlite:///PATH",
     ),
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
-    (("status", *SMALL, "--watch", "--format", "json"), "--watch draws on a terminal; leave --format json out, or "),
+    (("status", *SMALL, "--watch", "--format", "json"), "--watch draws on a terminal; leave out --format json, or "),
     (("run", "quick", "--max-images", "4"), "(did you mean roarbench run --suite quick --max-images 4?)"),
     (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
@@ -297,7 +297,9 @@ def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, mon
 
 
 def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
-    line = "roarbench: nothing of quick v6 is in this store; `roarbench run --suite quick@6 --store {}` makes it\n"
+    line = (
+        "roarbench: this store has no results of quick v6; `roarbench run --suite quick@6 --store {}` computes them\n"
+    )
     for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("diagnose",), ("report", "-o", tmp_path / "x.html")):
         answer = call(*words, "--suite", "quick@6", "--store", made)
         assert (answer.code, answer.out, answer.err) == (2, "", line.format(made))

@@ -48,7 +48,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
         other = " ".join(
             [f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}", *words[1:]]
         )
-        told = f"nothing of quick v1 {small}) is in this store, but: {other} {small}; images of "
+        told = f"this store has no results of quick v1 {small}), but others: {other} {small}; images of "
         assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
     moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with its files' times
     for name in (photos / "images", shown, moved):

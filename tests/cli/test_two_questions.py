@@ -105,10 +105,10 @@ SAME = "is the same for every network"
 @pytest.mark.parametrize(
     ("beside_zero", "last"),
     [
-        ((EXPLAINS, FIXED), f"the map of b {SAME}, so the verdict is that of a beside 0, explains its network"),
-        ((FIXED, EXPLAINS), f"the map of a {SAME}, so the verdict is that of b beside 0, explains its network"),
+        ((EXPLAINS, FIXED), f"the map of b {SAME}, so the verdict is that of a against 0: explains its network"),
+        ((FIXED, EXPLAINS), f"the map of a {SAME}, so the verdict is that of b against 0: explains its network"),
         ((FIXED, FIXED), "both maps are the same for every network, so neither can explain one"),
-        ((EXPLAINS, EXPLAINS), "no verdict: own-network gains are tested against 0 alone"),
+        ((EXPLAINS, EXPLAINS), "no verdict: own-network gains are tested only against 0"),
         ((None, None), "no verdict"),
     ],
 )
@@ -116,7 +116,7 @@ def test_compare_says_what_a_row_of_0_by_construction_implies(beside_zero, last)
     found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero)
     _, first, second, difference = _difference_text("s v1", ("a", "b"), found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
-    assert difference == f"  a - b: +2.0 [+1.0, +3.0] accuracy points: {last}"
+    assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
 
 
 def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compared(run, call):

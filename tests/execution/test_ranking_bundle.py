@@ -136,7 +136,7 @@ def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert command("rankings", "export", networks, *small, tmp_path / "a", "--about", "lab", "--references-only") == 0
     assert command("rankings", "import", networks, *small, tmp_path / "c") == 0
-    assert capsys.readouterr().err.count("explained networks alone") == 2
+    assert capsys.readouterr().err.count("only explained networks") == 2
 
 
 def test_networks_of_own_network_runs_alone_are_shipped_without_predictions_that_no_run_made(

@@ -109,7 +109,7 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
     assert doctor.measure_and_store_training_speeds(QUICK, tmp_path).found.endswith("; run trains uncompiled")
     said = doctor.measure_and_store_training_speeds(COMPILED_QUICK, tmp_path).found
     assert said.startswith("uncompiled 3,000 images/s, compiled 2,000 images/s, ")
-    assert said.endswith("; run compiles, as the recipe says")
+    assert said.endswith("; run compiles, as the recipe requires")
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gp
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(devices, "list_gpu_ids", lambda: gpus)
     _choose_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
-    line = "trains uncompiled: networks are compiled on a GPU alone, and this machine has none\n"
+    line = "training uncompiled: networks are compiled on GPUs only, and this machine has none\n"
     assert console.file.getvalue() == line * told
 
 
 def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
-    assert "on a GPU alone" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
-    assert "trains nothing" in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
+    assert "on GPUs only" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
+    assert "trains no networks" in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
     assert list(tmp_path.iterdir()) == []
