@@ -121,7 +121,7 @@ def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, st
     before = rows(call, store)
     for name in ("truth", listed(call, store)[0]["key"]):
         refused = call("archive", name, "--why", "x", "--store", store)
-        assert refused.code == 2 and "write --yes" in refused.err
+        assert refused.code == 2 and "add --yes" in refused.err
     assert rows(call, store) == before
     assert call("archive", "truth", "--why", "to see", "--yes", "--store", store).code == 0
     assert [row["state"] for row in listed(call, store)].count("done") == 1 + 10
