@@ -139,5 +139,8 @@ def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gp
 
 def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
     assert "on GPUs only" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
-    assert "trains no networks" in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
+    assert (
+        "trains no networks"
+        in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
+    )
     assert list(tmp_path.iterdir()) == []
