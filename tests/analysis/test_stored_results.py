@@ -86,7 +86,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
 
 
 ELSE = "this store also has: roarbench table --suite made-up "
-ONLY = "this store has no results of made-up v1, but others:  roarbench table --suite made-up "
+ONLY = "this store has no results of made-up v1, but others: roarbench table --suite made-up "
 
 
 @pytest.mark.parametrize(
