@@ -17,7 +17,7 @@ class Choice(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The Pareto front, cheapest first, and rows whose interval reaches that of its last one."""
+    """The Pareto front, cheapest first, and the other rows whose interval overlaps that of the front's last row."""
 
     slug: str
     title: str
@@ -26,7 +26,7 @@ class Advice(NamedTuple):
 
 
 def advise(board: PairedBoard) -> Advice | None:
-    """Return the rows to choose between; None where no row with a known cost explains its network."""
+    """Return the rows to choose between; None if no row with a known cost explains its network."""
     roar, own = (question.answers for question in board.questions[:2])
     there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
     there = [(row, gain) for row, gain in there if own[row.id].kind == BEATS and gain.value is not None]

@@ -104,7 +104,7 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
 
 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
-    """Describe an estimator in a sentence; a submission by its author's."""
+    """Describe an estimator in a sentence; a submission in its author's words."""
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
     return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
 
@@ -116,7 +116,7 @@ def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
     lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
     if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
-        yield Doubt("no place", f"No place: {said}.")
+        yield Doubt("no rank", f"No rank: {said}.")
 
 
 def _absent(table: SuiteTable, scores: Correctness, name: str) -> str:

@@ -31,9 +31,9 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import capitalize
 
-RANDOM_KINDS = {  # classes of rows under ROAR, compared with Random alone
+RANDOM_KINDS = {  # classes of rows under ROAR, compared only with Random
     BEATS: "better than Random",
-    OPEN: "not told apart from Random",
+    OPEN: "not significantly different from Random",
     BELOW: "worse than Random",
     CONTROL: "control",
     UNJUDGED: "no verdict: too few runs",

@@ -82,7 +82,7 @@ def _refuse_none(boards: Sized, selection: Selection) -> None:
     if any(selection) and not boards:
         options = zip(("--data", "--reference"), selection, strict=True)
         asked = " and ".join(f"{option} {value}" for option, value in options if value)
-        raise CallerError(f"this store has no board of {asked}; leave it out, the board names what there is")
+        raise CallerError(f"this store has no board for {asked}; without it, the leaderboard shows all boards")
 
 
 def _need(package: str) -> None:

@@ -33,7 +33,7 @@ class Figure(NamedTuple):
 
 
 def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
-    """Return an estimator's curve with the controls'; None where a point is missing."""
+    """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
     board, gains = table.board, table.board.protocol.by_difference
     rows = [
         row
@@ -49,7 +49,7 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
     form = format_signed if gains else "{:.1f}".format
     said = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
-    alone = f"; measured at t = {board.levels[0]:g} alone" if len(board.levels) == 1 else ""
+    alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
     return Figure(
         f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
         drawn,

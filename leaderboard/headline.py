@@ -14,7 +14,7 @@ BLURRED = "random-blurred"
 def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Describe how many estimators beat every control, and whether ROAR's best are among them.
 
-    Empty where a gain or verdict is missing (as for networks at chance), or where an added control has no verdict.
+    Empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the suite.
 
     Args:
         rows: Of a board; added rows are judged but not counted.
@@ -30,9 +30,9 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
     told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
-    never = f"see{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
-    every = f"all {controls} controls that {never or 'never see the network'}"
-    one = f"the one control, which {never or 'never sees the network'}"
+    never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
+    every = f"all {controls} controls that {never or 'do not use the network'}"
+    one = f"the one control, which {never or 'does not use the network'}"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
     # without winners among the suite's rows, the sentence about added rows comes first
@@ -42,10 +42,9 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
 
 
 def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
-    """Describe how many estimators explain their network, and how many beat Random under ROAR, possibly with blurred
-    noise.
+    """Describe how many estimators explain their network, how many beat Random under ROAR, and if blurred noise does.
 
-    Empty where a row lacks its verdict.
+    Empty if a row lacks its verdict.
 
     Args:
         network: The suite's own rows under own-network gain.
@@ -62,7 +61,7 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
 
 
 def write_own_network_headline(rows: Sequence[Row]) -> str:
-    """Describe how many estimators explain their network, without a full stop; empty where a verdict is missing."""
+    """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing."""
     judged = _estimators(rows)
     if not judged or not all(row.network for row in judged):
         return ""

@@ -57,7 +57,7 @@ class Site:
         return self.at(make_address(page, suite, **choices))
 
     def file(self, name: str, content: bytes) -> str:
-        """Add a file that a page shows or offers; return its address, empty where a button replaces it."""
+        """Add a file that a page shows or offers; return its address, empty if a button replaces it."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
             return make_data_uri(kind, content)

@@ -55,7 +55,7 @@ def read_cached_page(shown: Shown) -> Page | None:
 
 
 def cache_page(shown: Shown, state: str, page: Page) -> None:
-    """Cache the page of a store in this state, where the user's cache can be written and the code has a version."""
+    """Cache the page of a store in this state, if the user's cache can be written and the code has a version."""
     stamp, path = _stamp(state), find_cache_file(shown)
     if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:
         return

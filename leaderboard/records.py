@@ -15,9 +15,9 @@ from roarbench.stats.verdicts import ControlComparison
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # descriptions of the colour classes
     BEATS: "beats every control",
-    OPEN: "not told apart from a control",
+    OPEN: "not shown to beat every control",
     BELOW: "below a control",
-    CONTROL: "control: sees at most the predicted class",
+    CONTROL: "control: uses at most the predicted class",
     UNJUDGED: "no verdict: too few runs",
 }
 
@@ -32,7 +32,7 @@ _BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.
 
 
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
-    """Return a row's colour class under own-network gain; 0 by construction has the controls' colour."""
+    """Return a row's colour class under own-network gain; a gain of 0 by construction gets the colour of controls."""
     return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
 
@@ -44,24 +44,24 @@ class BoardRow:
     name: str
     detail: str
     about: str
-    control: bool  # the row ignores the network
+    control: bool  # the row uses at most the network's predicted class
     place: Place | None
-    # the shown number: gain in accuracy points, or accuracy in percent for boards without gains
+    # the shown number: gain in points, or accuracy in percent for boards without gains
     value: Estimate
     # comparison with every control; None for a control, and without verdicts
     beating: ControlComparison | None
     better_than: tuple[str, ...]  # `CONTROLS`, with or without `UNTRAINED`, of `report.table`; empty for a control
     roar: Place | None  # rank under ROAR; None if unknown
-    # ids of rows whose significant order differs between this board and ROAR
+    # ids of rows whose order with this row is significant and opposite here and under ROAR
     reversed_by: tuple[str, ...]
-    doubts: tuple[Doubt, ...]  # reasons to doubt the row or why it has no rank, the most severe first
+    doubts: tuple[Doubt, ...]  # why the row has no rank, then reasons to doubt it, in a fixed order of kinds
     seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
-    network: OwnNetworkTest | None = None  # for own-network gain alone
+    network: OwnNetworkTest | None = None  # only for own-network gain
     added: bool = False  # the suite does not name the row, and its rank does not change other ranks
 
     @property
     def kind(self) -> str:
-        """Return its colour class; success means beating every control."""
+        """Return its colour class; `BEATS`: beats every control or explains its network."""
         if self.network:
             return choose_colour_class(self.network)
         if self.control:

@@ -39,7 +39,7 @@ def render_page(site: Site, at: Address) -> Page:
     """Render a page.
 
     Raises:
-        PageNotFound: The store lacks it.
+        PageNotFound: The store has no results for this page.
     """
     if at.page not in PAGES:
         raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
@@ -128,7 +128,7 @@ def _link(page: str, site: Site, at: Address) -> str:
 
 @cache
 def load_templates() -> Environment:
-    """Return the templates, which escape their values and fail where one is missing."""
+    """Return the templates, which escape their values and fail if one is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}

@@ -45,7 +45,7 @@ def write_report(view: SuiteView, path: Path) -> None:
     """Write a report as HTML or PDF, by the file's ending.
 
     Raises:
-        CallerError: It exists, is of another kind, or no browser is installed that prints PDF.
+        CallerError: The file exists or has another ending, or no browser that prints PDF is installed.
     """
     if path.suffix not in (".html", ".pdf"):
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")

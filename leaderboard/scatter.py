@@ -55,7 +55,7 @@ class Scatter(NamedTuple):
 
 
 def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
-    """Build the plot of some boards; None where no row has both gains."""
+    """Build the plot of some boards; None if no row has both gains."""
     found, rows = list[Found](), 0
     for number, board in enumerate(boards):
         roar, own = (question.answers for question in board.questions[:2])
@@ -75,7 +75,7 @@ def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
         across,
         down,
         f"ROAR gain and own-network gain in points: {said}.",
-        f"{format_count(missing, 'row')} with one answer alone {'is' if missing == 1 else 'are'} not drawn."
+        f"{format_count(missing, 'row')} with only one answer {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
 
@@ -93,7 +93,7 @@ def _down(axis: Axis, value: float) -> float:
 
 
 def _place_labels(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
-    """Place each label beside its point, or above or below where another label is in the way."""
+    """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
     for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):
         x, y = _across(across, each.roar.value or 0.0), _down(down, each.own.value or 0.0) - 6

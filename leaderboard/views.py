@@ -41,7 +41,7 @@ from roarbench.store.stored_suites import read_suites
 Made = TypeVar("Made")
 Views = Mapping[str, "SuiteView"]  # by slug, in page order
 _PAUSE = 10.0  # seconds between checks for new results
-_BREATH = 0.05  # seconds between computations in advance, for visitors' requests
+_BREATH = 0.05  # seconds of pause between computations in advance, for visitors' requests
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +91,19 @@ class SuiteView:
 
     @property
     def asks_both(self) -> bool:
-        """Return whether the suite leads with both questions."""
+        """Return whether the suite leads with ROAR and own-network gain."""
         return not _rank(self.results.suite, self.leading)
 
     @property
     def both(self) -> TwoQuestions | None:
-        """Return the joint table of ROAR and own-network gain of a suite that leads with both; else None."""
+        """Return the combined table of ROAR and own-network gain if the suite leads with both; else None."""
         if not self.asks_both:
             return None
         return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
 
     @property
     def paired(self) -> PairedBoard | None:
-        """Return the board of both questions, with matched gain if the suite has it; else None."""
+        """Return the board of ROAR and own-network gain, with matched gain if the suite has it; else None."""
         both = self.both
         if both is None:
             return None
@@ -143,7 +143,7 @@ class SuiteView:
 
     @property
     def leading_boards(self) -> list[BoardRecord]:
-        """Return the board of the leading protocol, and that of ROAR beside it."""
+        """Return the boards of the leading protocols."""
         return [
             self.board_of(protocol)
             for protocol in dict.fromkeys((self.leading, *find_leading_protocols(self.results.suite)))
@@ -164,13 +164,13 @@ class SuiteView:
 
     @property
     def pictures(self) -> Pictures | None:
-        """Return pictures of test images; None where the store has neither rankings nor a file of pictures."""
+        """Return pictures of test images; None if the store has neither rankings nor a file of pictures."""
         return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
     def states(self) -> dict[Point, tuple[str, str]]:
         """Return the current state of the suite's runs, with reasons of failures."""
-        assert self.store, "asked by pages alone"
+        assert self.store, "only pages have a store"
         return find_run_states(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
@@ -234,7 +234,7 @@ class LiveStore:
         return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
 
     def keep_ready(self) -> None:
-        """Compute pages in advance, for ever: the first board, and after a visit those of every suite."""
+        """Compute pages in advance, forever: the first boards, then those of every suite after a visit or a pause."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.views(waiting=True).values():
@@ -255,7 +255,7 @@ class LiveStore:
 
 
 def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites that a store may have, as a tie-break for `make_sort_key`.
+    """Return the suites that a store may have, in the order that breaks ties of `make_sort_key`.
 
     The newest version of each name comes first; users' suites come last.
     """
@@ -272,7 +272,7 @@ def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
 
 
 def _rank(suite: SuiteSpec, first: Protocol) -> int:
-    """Rank a suite by its leading protocol: ROAR beside own-network gain, matched gain, others."""
+    """Rank a suite by its leading protocol: ROAR with own-network gain, matched gain, others."""
     if has_combined_table(suite) and first in (ROAR, OWN_NETWORK):
         return 0
     return 1 if first == MATCHED else 2

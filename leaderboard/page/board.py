@@ -31,7 +31,7 @@ def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = 
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of a board: of both questions where a suite has them and no protocol is chosen."""
+    """Return the fields of a board: of both questions if the suite has them and no protocol is chosen."""
     view = site.view(at)
     if view.paired and not at.choices:
         return _describe_both(site, view, view.paired)
@@ -106,7 +106,7 @@ def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> st
 def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
     """Return the files to download, label and address: the output of `roarbench table`.
 
-    The static site has one file of each kind per suite; a running program makes those of the board shown.
+    The static site has one file of each kind per suite; the app offers those of the board that it shows.
     """
 
     def written() -> dict[str, str]:
@@ -137,19 +137,19 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
 
 
 def list_key_entries(board: BoardRecord) -> Iterator[str]:
-    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, where a board has them."""
+    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
         place = format_place(ranges[0]._replace(joining=False)).replace("-", "–")
         yield (
-            f"Place {place}: the true place is among these, with 95 % confidence for all rows at once. So ranges may "
-            "overlap where a verdict, which is about one row and its controls, is clear."
+            f"Place {place}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
+            "overlap although a verdict, which compares a row only with the controls, is significant."
         )
     if any(row.added for row in board.rows):
-        yield "In brackets: where a row added to the suite stands among its rows; their own places do not count it."
+        yield "In brackets: the place of a row that was added to the suite; the places of other rows do not count it."
     if any(row.reversed_by for row in board.rows):
-        yield "ROAR place: its place under ROAR, where networks are retrained; in colour where ROAR reverses an order."
+        yield "ROAR place: the row’s place under ROAR, with retrained networks; in colour if ROAR reverses an order."
     masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]
     if masks:
         share = masks[0].removeprefix("masks alone ")
-        yield f"{masks[0]}: networks that see which features are missing, and no image, answer {share} right."
+        yield f"{masks[0]}: networks trained on masks alone, without images, have an accuracy of {share}."

@@ -103,7 +103,7 @@ def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
 
 
 def _origin(view: SuiteView, name: str) -> str:
-    """Describe who ran it, and when; empty where nothing was run."""
+    """Describe who ran it, and when; empty if nothing was run."""
     found = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
@@ -112,7 +112,7 @@ def _origin(view: SuiteView, name: str) -> str:
 
 _LADDER = {
     (): "",
-    (CONTROLS,): " It tells images apart: its gain is above Random’s.",
+    (CONTROLS,): " It depends on the image: its gain is above Random’s.",
     (CONTROLS, UNTRAINED): " It depends on the image and on what the network learnt: its gain is above Random’s and "
     "above that of its untrained twin, the same method on random weights.",
 }
@@ -120,7 +120,7 @@ _LADDER = {
 
 _ABOUT_NETWORK = {
     BEATS: "It explains its network",
-    OPEN: "It is not shown that it explains its network",
+    OPEN: "It is not shown to explain its network",
     BELOW: "It opposes its network: its maps hurt other networks more than their own",
 }
 
@@ -137,7 +137,7 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
     if row.control:
         return f"A control: it {describe_control_inputs(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
-        return f"{size}. Nothing says yet whether it beats the controls."
+        return f"{size}. It has no verdict against the controls yet."
     more = _LADDER[row.better_than]
     if row.kind == BEATS:
         return f"It beats every control: {size}.{more}"
@@ -146,7 +146,8 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
     )
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
-    return f"It is not told apart from {rival}: {format_interval(row.beating.over)} points. It has {size}.{more}"
+    over = f"{format_interval(row.beating.over)} points"
+    return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 
 def _place(board: BoardRecord, row: BoardRow) -> str:
@@ -155,11 +156,15 @@ def _place(board: BoardRecord, row: BoardRow) -> str:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
     place = format_place(row.place._replace(joining=False)).replace("-", "–")
-    return f", place {place} if it alone joined the suite’s {rows} rows," if row.added else f", place {place} of {rows}"
+    return (
+        f", place {place} if it alone were added to the suite’s {rows} rows,"
+        if row.added
+        else f", place {place} of {rows}"
+    )
 
 
 def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
-    """Explain why a row may win on one board and lose on another with ROAR among them; empty where it does not."""
+    """Explain why a row wins on one board and loses on another, if one of them is ROAR's; empty otherwise."""
     shown = [(board.protocol, row) for _, board, row in found]
     winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
     for (one, _), (other, row) in product(winning, losing):
@@ -168,7 +173,7 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]
             return (
                 f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).whole} under "
                 f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
-                f"{other.title}: {other.question} A retrained network can read the class from the shape of the masks."
+                f"{other.title}: {other.question} A retrained network can infer the class from the shape of the masks."
             )
     return ""
 
@@ -203,7 +208,7 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
 
 
 def collect_doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
-    """Return the doubts about it: each sentence once, whether it is grave on any board, and the boards.
+    """Return the doubts about a row: each sentence once, whether it is grave on any board, and the boards.
 
     Sentences that differ only in their suffix are merged.
     """

@@ -25,7 +25,7 @@ _MASKS = {  # by lines of a sheet, in a sentence
         "own",
         "matched",
         "other",
-    ): "under its own mask, under another image’s matched to change it as much, and under that one unmatched",
+    ): "under its own mask, under another image’s mask matched to change it as much, and under that mask unmatched",
 }
 
 

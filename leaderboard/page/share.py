@@ -15,13 +15,13 @@ from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
 COMMANDS = (  # command and purpose; {} is the suite
-    ("roarbench new-submission my-estimator", "a file to start from: one function"),
-    ("roarbench validate my_estimator.py", "checked in a sandbox, in seconds"),
-    ("roarbench run --suite {}", "once: the rows that it stands beside"),
-    ("roarbench run --suite {} --submission my_estimator.py", "its own row"),
+    ("roarbench new-submission my-estimator", "writes a file to start from, with one function"),
+    ("roarbench validate my_estimator.py", "checks it in a sandbox, in seconds"),
+    ("roarbench run --suite {}", "needed once: computes the rows to compare with"),
+    ("roarbench run --suite {} --submission my_estimator.py", "computes its row"),
     (
         'roarbench submit my-estimator@HASH --suite {} --results results --about "A. Author" --write',
-        "a branch with the row, for a pull request; the table says the hash",
+        "makes a branch with the row, for a pull request; the table shows the hash",
     ),
 )
 _DESIGN = {  # descriptions of a suite's fields
@@ -69,7 +69,7 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _boards(view: SuiteView) -> list[BoardRecord]:
-    """Return the boards of both questions where a suite has them, else the first one."""
+    """Return the boards of both questions if the suite has them, else the first one."""
     return view.leading_boards if view.asks_both else [view.board]
 
 
@@ -99,12 +99,12 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
     design = {words: [getattr(each, name) for each in (before, suite)] for name, words in _DESIGN.items()}
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
     found = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
-    for words, here, there in (("New rows", suite, before), ("No longer there", before, suite)):
+    for words, here, there in (("New rows", suite, before), ("Removed rows", before, suite)):
         names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
         found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((each for each in views.values() if each.results.suite == before), None)
     if old and old.leading == view.leading:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
-        found += [f"Other verdict against the controls: {list_some(moved, 6)}."] if moved else []
+        found += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
     return found

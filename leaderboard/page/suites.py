@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page: suites of one kind of data; those that do not fit beside the first follow."""
+    """Return the fields of the page, by kind of data; columns beyond `_SHOWN` are in a second, hidden table."""
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
         if view.results.has_rows:
@@ -52,7 +52,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
-    """Yield a suite's leading questions, both where it has them."""
+    """Yield a suite's leading questions, both if it has them."""
     title = make_plain(view.title)
     if view.paired:
         for number, each in enumerate(view.paired.questions):

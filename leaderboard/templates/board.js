@@ -46,7 +46,7 @@ if (!window.roarbenchBoard) {
       else heading.removeAttribute("aria-sort");
     }
     const left = rows.filter((row) => !row.hidden).length;
-    form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are those among all` : "";
+    form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are among all rows` : "";
   };
 
   for (const kind of ["input", "change"]) {  // some drivers and assistive tools fire but one of them on a list

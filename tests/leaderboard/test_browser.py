@@ -204,7 +204,7 @@ def test_choices(driver, views, request, shell):
     see(driver, ids, ["gb"])
     place = told(driver, f"{ROWS} .place")
     assert place == [whole[order.index("gb")]] and place != ["1"], "a filter awards no place"
-    said = f"1 of {len(order)} rows; places are those among all"
+    said = f"1 of {len(order)} rows; places are among all rows"
     assert "q=guided" in driver.current_url and told(driver, ".find output") == [said]
     search(driver, " ")
     search(driver, "control")

@@ -72,7 +72,7 @@ def test_masks_alone_have_no_gains_and_one_training_no_intervals(quick):
 
 def reasons(rows):
     """Why they have no place, which is the first thing that is said against them."""
-    return {row.doubts[0].sentence.removeprefix("No place: ").removesuffix(".") for row in rows}
+    return {row.doubts[0].sentence.removeprefix("No rank: ").removesuffix(".") for row in rows}
 
 
 GB_GONE = ("gb", ScoredNetwork.IMAGES, 0.9)

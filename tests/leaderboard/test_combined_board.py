@@ -98,7 +98,8 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
     answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
     assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])"
     assert (
-        why.startswith("No estimator that explains its network in as few passes of an image has more") and answer in why
+        why.startswith("Of the estimators that explain their network, none with as few passes per image has a higher")
+        and answer in why
     )
     assert (
         "Which one should I use?"
@@ -118,7 +119,7 @@ def test_answers_by_hand():
     roar, own = paired.questions
     assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
-        "sobel": (CONTROL, "not told apart from Random"),
+        "sobel": (CONTROL, "not significantly different from Random"),
         "random-blurred": (CONTROL, "better than Random"),
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict: too few runs"),
@@ -173,7 +174,7 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
     board = make_paired_board(TwoQuestions(*by_hand()))
     found = make_scatter([board, board])
-    assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with one answer alone are not drawn."
+    assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with only one answer are not drawn."
     drawn = {dot.name: dot for dot in found.dots if not dot.board}
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]

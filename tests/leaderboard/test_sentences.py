@@ -45,11 +45,11 @@ def row(word, name="e", **more):
     return replace(made, **more)
 
 
-EVERY = "the one control, which never sees the network"
+EVERY = "the one control, which does not use the network"
 JOINED = "rows added to the suite, each judged alone,"
 CASES = {  # after a plus: of a row that the suite does not name; after an @: of a submission
     "control yes yes ≈": f"2 of 3 estimators beat {EVERY}.",
-    "control control yes ≈": "1 of 2 estimators beats all 2 controls that never see the network.",
+    "control control yes ≈": "1 of 2 estimators beats all 2 controls that do not use the network.",
     "control yes yes": f"All 2 estimators beat {EVERY}.",
     "control ≈ <": f"None of 2 estimators beats {EVERY}.",
     "control yes": f"The one estimator beats {EVERY}.",
@@ -78,9 +78,9 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
     ]
     assert write_headline(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
-    most = "see at most the network’s predicted class", "sees at most the network’s predicted class"
-    assert write_headline(told) == CASES[words].replace("never see the network", most[0]).replace(
-        "never sees the network", most[1]
+    most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
+    assert write_headline(told) == CASES[words].replace("do not use the network", most[0]).replace(
+        "does not use the network", most[1]
     )
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert write_headline(rows, one_network=True) == alone
@@ -124,7 +124,7 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
     beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
     for beaten, said in (
         ((), ""),
-        ((CONTROLS,), " It tells images apart"),
+        ((CONTROLS,), " It depends on the image:"),
         ((CONTROLS, UNTRAINED), " It depends on the"),
     ):
         found = write_verdict_sentence(board, row("yes", better_than=beaten))
@@ -139,7 +139,7 @@ def test_a_page_counts_places_among_the_rows_of_the_suite():
     for asked, words in (
         (second, "2–3 of 2 on quick"),
         (third, "2 of 2 on quick"),
-        (added, "1–2 if it alone joined the suite’s 2 rows, on quick"),
+        (added, "1–2 if it alone were added to the suite’s 2 rows, on quick"),
     ):
         assert f", place {words}" in write_verdict_sentence(board, asked)
 

@@ -80,7 +80,7 @@ def test_what_changed_since_the_last_version_is_said():
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
-    for start, name in (starts | {"No longer there: ": "grad-sq"}).items():
+    for start, name in (starts | {"Removed rows: ": "grad-sq"}).items():
         assert any(each.startswith(start) and name in each for each in found)
 
 

@@ -61,7 +61,7 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
     assert found["index.html"].all("a")[0]["href"] == "#rows", "the first stop of the keyboard skips to rows"
     assert sum((site / name).stat().st_size for name in ("index.html", "board.css", "board.js")) < 60_000
     text = (site / "index.html").read_text()
-    assert text.count("<noscript>") == 1 and "Without scripts all is here but the search and the sorting." in text
+    assert text.count("<noscript>") == 1 and "Without scripts, only search and sorting are missing." in text
 
 
 def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what_the_command_writes(site, views):

@@ -141,7 +141,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
         answer = call("leaderboard", "--store", tmp_path, *asked.split(), "--export", out)
         assert answer.code and not out.exists()
-        assert f"this store has no board of {asked.replace(' --ref', ' and --ref')}" in answer.err
+        assert f"this store has no board for {asked.replace(' --ref', ' and --ref')}" in answer.err
     assert call("leaderboard", "--store", tmp_path, "--data", "07e4", "--export", out).code == 0
     assert "images of photos, 07e407e4" in (out / "index.html").read_text()
     assert not (out / "board-quick-v1.html").exists()
@@ -150,7 +150,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
 def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     view = views["quick-v1"]
     drawn = make_figure(view.table(ROAR, levels=(0.9,)), "grad")
-    assert drawn and drawn.title == "test accuracy, %; measured at t = 0.9 alone"
+    assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
     once = list(list_figures([view], "grad"))
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_figures([view, view], "grad")) == once
