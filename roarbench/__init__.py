@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roarbench.api.evaluate import evaluate
-    from roarbench.api.explanation_check import check
-    from roarbench.api.explanation_check_table import CheckTable
+    from roarbench.api.faithfulness_evaluation import check
+    from roarbench.api.faithfulness_table import CheckTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
     from roarbench.api.primitives import Curve, bootstrap, fill, match_masks, mix_maps, perturbation_curve, rank, remove
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.explanation_check": ("check",),
-    "api.explanation_check_table": ("CheckTable",),
+    "api.faithfulness_evaluation": ("check",),
+    "api.faithfulness_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
     "api.own_network_table": (

@@ -1,4 +1,4 @@
-"""Check the maps of one network without training: accuracy under removal, and own-network gain."""
+"""Evaluate the maps of one network without training: accuracy under removal, and own-network gain."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.explainers import Explained, Explainers, ask_networks, read_explainers
-from roarbench.api.explanation_check_table import OWN, CheckTable
+from roarbench.api.faithfulness_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import (
