@@ -27,11 +27,10 @@ _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # me
 _LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
 _FAILED: list[str] = []  # first failure of the compiler in this process; every further try would take seconds
 _MET: set[torch.Size] = set()  # image shapes with a compiled network in this process
-_KEEPING = {  # glibc's mallopt options by number in malloc.h; sizes in bytes
+_KEEPING = {  # glibc's mallopt options by number in malloc.h, values in bytes
     -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
     -1: 2**31 - 1,  # trim threshold: free bytes at the end of the heap before malloc returns them
     -2: 2**26,  # top pad: additional bytes whenever the heap grows
-    -8: 1,  # arenas: with one per thread, each thread would keep memory that the others cannot use
 }
 _SLOW_SORTS = "NPY_DISABLE_CPU_FEATURES"
 _ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
@@ -244,6 +243,12 @@ def keep_freed_memory() -> None:
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, size in _KEEPING.items():
             mallopt(option, size)
+
+
+def release_freed_memory() -> None:
+    """Return the freed memory of all threads to the system, which `keep_freed_memory` keeps for each thread."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -1,6 +1,8 @@
 """Devices: selection, memory, precision and compilation."""
 
+import sys
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -242,3 +244,16 @@ def test_processes_sort_without_avx_512_where_that_is_slow(monkeypatch, tmp_path
     with devices.avoid_avx512_sorts():
         assert devices.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
     assert devices.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")
+def test_kept_memory_returns_to_the_system():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    devices.keep_freed_memory()
+    used = torch.ones(2**25)  # 128 MB
+    whole = resident()
+    del used
+    devices.release_freed_memory()
+    assert resident() < whole - 2**14  # pages of 4 kB

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.inputs import to_tensor
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import draw_tie_order, hash_images, rank_maps
-from roarbench.devices import keep_freed_memory
+from roarbench.devices import keep_freed_memory, release_freed_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -77,6 +77,7 @@ class Explainers:
         """
         table = {name: row for name, row in self.table.items() if name not in called}
         made = self._maps_of(table.values(), explained)
+        release_freed_memory()  # of the passes; other threads may need it
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
