@@ -189,7 +189,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     train = pairs[0][0] if pairs else next(iter(found))
     if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
         raise DataError(
-            f"{folder} has the splits {', '.join(found)}, but no training split; name its files train-*.parquet"
+            f"{folder} has the splits {', '.join(found)}, but no training split; name training files train-*.parquet"
         )
     try:
         image, label = _columns(found[train][0])

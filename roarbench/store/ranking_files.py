@@ -293,7 +293,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
             found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{found}; upgrade roarbench")
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
-            raise StoreError(f"{path} lacks properties of the files; {suggest_remedy(folder)}")
+            raise StoreError(f"{path} lacks sizes or checksums of its files; {suggest_remedy(folder)}")
     except FileNotFoundError as error:
         raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` creates them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:

@@ -239,7 +239,7 @@ def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_p
     record, _ = looked(tmp_path / "set")
     assert (record.train_images, record.test_images) == (4, 2)
     write_set(tmp_path / "only", [0, 1], "test")
-    with pytest.raises(DataError, match="has the splits test, but no training split; name its files train-"):
+    with pytest.raises(DataError, match="has the splits test, but no training split; name training files train-"):
         looked(tmp_path / "only")
 
 
