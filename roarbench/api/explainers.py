@@ -61,7 +61,7 @@ class Explainers:
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
     def call_functions(self, explained: Explained) -> Maps:
-        """Make the maps, by name, that the calling thread must make: the caller's, and LRP's, which traces networks."""
+        """Compute, by name, the maps of the caller's functions and of LRP, which may only run in the calling thread."""
         traced = {name: row for name, row in self.table.items() if row.base == "lrp"}
         made = self._maps_of(traced.values(), explained)
         found = {name: made[row.id] for name, row in traced.items()}

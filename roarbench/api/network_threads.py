@@ -1,4 +1,4 @@
-"""Work on batches of images in several threads, each with copies of the networks of its own."""
+"""Work on batches of images in several threads, each with its own copies of the networks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ class NetworkThreads(NamedTuple):
     def start(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["NetworkThreads", list[Tensor]]:
         """Copy networks for as many threads as torch uses, and compute their logits for all images.
 
-        A copy has its batch norms folded if this changes the logits by rounding alone.
+        A copy has its batch norms folded if this changes the logits only by rounding.
         """
         folded = [copied for each in networks if (copied := copy_and_fold(each, pixels[:2]))]
         if len(folded) < len(networks):
@@ -58,8 +58,8 @@ class NetworkThreads(NamedTuple):
     def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.
 
-        An item is made in the calling thread while no other thread works, so the iterator may call functions that are
-        not safe in threads.
+        Each item is taken from the iterator in the calling thread while no other thread works, so the iterator may call
+        functions that are not thread-safe.
         """
         if len(self.copies) == 1:
             yield from (work(self.copies[0], item) for item in items)

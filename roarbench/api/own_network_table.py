@@ -226,7 +226,7 @@ def find_agreed_images(logits: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 class _Request(NamedTuple):
-    """Networks, the images to which all assign the same class, and their removal."""
+    """Networks, the images to which all of them assign the same class, and how features are removed."""
 
     networks: Sequence[nn.Module]
     images: Tensor
@@ -237,7 +237,7 @@ class _Request(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """A part of the images, for each network to explain, with the maps that the calling thread has made."""
+    """A part of the images for each explained network, with the maps that were computed in the calling thread."""
 
     part: slice
     explained: list[tuple[Explained, Maps]]

@@ -272,7 +272,7 @@ def plan(
     ] = False,
     format: Report = "text",
 ) -> None:
-    """Show what would run and what it costs: time, disk and memory."""
+    """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite)
     part, data, decoded, seconds = _part(suite, options), work.data, None, None
     for warning in suite.warnings:

@@ -1,4 +1,4 @@
-"""Commands that show what a store holds, once or while other commands work on it."""
+"""Commands that show the contents of a store, once or while other commands write to it."""
 
 import time
 from collections.abc import Iterator
