@@ -17,9 +17,7 @@ from roarbench.errors import CallerError
 from roarbench.text import fit_on_one_line
 
 _RESET = ("reset_parameters", "_reset_parameters")
-_REMEDY = (
-    "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
-)
+_REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
 _NETWORK = '''\
 """A network that was handed in from Python: its structure, with weights drawn anew."""
 
