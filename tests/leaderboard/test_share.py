@@ -205,5 +205,5 @@ def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt():
             assert not [r for r in view.results.results.values() if "dirty" in r.provenance.code_version]
         assert first.pictures and first.board.headline and first.board.roar_from
         shorts = {doubt.short for board in first.leading_boards for row in board.rows for doubt in row.doubts}
-    assert any("of noisy copies" in short for short in shorts) and any(short.startswith("<") for short in shorts)
+    assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 8_000_000
