@@ -49,7 +49,7 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path):
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
         (TEXT, {"columns": ("a",)}, "mine.csv has 1 features besides 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; convert it to numbers, or list"),
-        (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows (first: row 2); fill"),
+        (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows .first: row 2.; fill"),
         (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
         (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has only 1 row, expected 2 or more"),
         ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
