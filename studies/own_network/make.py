@@ -1,7 +1,7 @@
 """The answers of studies.own_network.run: every network under every network's map, by experiment and row.
 
 Run: roarbench run --suite quick --store DIR makes the five references; python -m studies.own_network.make --store DIR
---networks FOLDER adds to results.npz what it lacks, in 13 core-minutes; FOLDER keeps three more networks.
+--networks FOLDER adds to results.npz what it lacks, in about an hour of one core; FOLDER keeps the networks it trains.
 """
 
 import argparse
@@ -271,7 +271,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of this program."""
     made = program(__doc__)
     made.add_argument("--store", type=Path, required=True, help="a folder with the references of quick 7")
-    made.add_argument("--networks", type=Path, required=True, help="a folder for three more networks")
+    made.add_argument("--networks", type=Path, required=True, help="a folder for more networks")
     made.add_argument("--corners", type=Path, help="a folder with the rows of levels.toml")
     made.add_argument("--only", choices=EXPERIMENTS, nargs="*", default=list(EXPERIMENTS))
     return made
