@@ -134,7 +134,7 @@ def made(classes, channels, size):
 
 def test_a_network_that_cannot_be_written_is_built_by_a_file(tmp_path):
     model, file, images = Hidden(*conv(2)), tmp_path / "hidden.py", arrays(6, 1)[0]
-    with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; write network='FILE.py:FUNCTION'"):
+    with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; pass network='FILE.py:FUNCTION'"):
         suite_of(tmp_path, model)
     file.write_text(FILE)
     suite = suite_of(tmp_path, model, network=f"{file}:made")
