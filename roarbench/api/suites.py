@@ -236,9 +236,8 @@ class Suite:
         found = self.read_rows(estimators)
         if not {*found.stored.by_estimator} & {*(found.rows or found.stored.suite.estimators)}:
             asked = ", ".join(found.rows or [self.plan.title])
-            raise CallerError(
-                f"{self.question.store} lacks results of {asked}; roarbench.evaluate(suite) computes them"
-            )
+            seen = f"{self.question.store} has no results of {asked}"
+            raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
         return found
 
     def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":

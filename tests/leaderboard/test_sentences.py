@@ -161,7 +161,7 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
     first, ranged = row("yes", "e1", place=Place(1, 1, 1)), row("≈", "e2", place=Place(2, 2, 4), doubts=found)
     place, masks = list_key_entries(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
-    assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right.")
+    assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
     more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
     _, added, roar, _ = list_key_entries(SimpleNamespace(rows=more))
     assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
