@@ -262,7 +262,7 @@ BAD = [
     (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
     (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
-    (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
+    (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; create it"),
     (("plot", *SMALL, "--store", "none", "-o", "x.png"), NO_STORE),
     (("retry", *SMALL, "--store", "none"), NO_STORE),
     (("reproduce", "1a2b", "--store", "none"), "no results store at none/results.sqlite; `roarbench run --suite quick"),
