@@ -2,18 +2,23 @@
 
 import shutil
 import tempfile
+from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
 from roarbench.analysis.results_query import ResultsQuery, open_results
+from roarbench.analysis.stored_results import collect_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.runs import Cell
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.store.published_folder import fetch_files, read_index
 from roarbench.store.transfer import import_results
@@ -27,7 +32,8 @@ _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    The rows have not been reproduced on this machine, which their table states.
+    The rows have not been reproduced on this machine, which their table states. If a protocol with retraining was
+    run at some of the suite's levels alone, its gains are over these levels, which the table names.
 
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`.
@@ -77,11 +83,25 @@ def load_all_results() -> "pandas.DataFrame":
 
 
 def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
-    """Return a suite's rows in these files; images that all rows share are used even if they are not the suite's."""
+    """Return a suite's rows in these files; if all of them have the same images, on these images, whatever they are."""
     store = _cache_results(files)
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.versions(plan.dataset, plan.model) if limit is None}
-    return SuiteResult.read(plan, ResultsQuery(store, data=images.pop() if len(images) == 1 else ""))
+        data = images.pop() if len(images) == 1 else ""
+        run = {point.cell for point in collect_results(plan, results, data=data or None).results}
+    return SuiteResult.read(_drop_levels_not_run(plan, run), ResultsQuery(store, data=data))
+
+
+def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
+    """Return the plan whose protocols with retraining have only the levels at which an estimator was run, if any."""
+    asked = {name for name in plan.estimators if not find_estimator(name).control}
+    run = {(cell.retrain, cell.order, cell.t) for cell in cells if cell.estimator in asked}
+
+    def drop(block: Block) -> Block:
+        levels = tuple(t for t in block.levels if (block.protocol.retrain, block.protocol.order, t) in run)
+        return replace(block, levels=levels) if block.protocol.trains and levels else block
+
+    return replace(plan, blocks=tuple(drop(block) for block in plan.blocks))
 
 
 def _cache_results(files: list[Path]) -> Path:

@@ -61,6 +61,20 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
 
 
 @pytest.mark.slow
+def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_this_level():
+    """`quick` 7 has the same trainings of its rows, and .9 alone."""
+    found = roarbench.load_published_results("benchmark-imagenette64")
+    levels = {block.protocol.name: block.levels for block in found.plan.blocks}
+    assert levels["roar"] == (0.9,) and levels["kar"] == levels["morf"] == (0.1, 0.3, 0.5, 0.7, 0.9)
+    assert "minus Random's loss, t = 0.9." in str(found)
+    frame, quick = (each.to_dataframe("roar").set_index("estimator")["gain"]
+        for each in (found, roarbench.load_published_results("quick@7")))  # fmt: skip
+    shared = quick.dropna().index
+    assert len(shared) >= 6 and frame[shared].tolist() == pytest.approx(quick[shared].tolist())
+    assert frame["ig"] < 0 < frame["grad-sq"]
+
+
+@pytest.mark.slow
 def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_them(monkeypatch):
     """Of two suites, whose own frames have the same gains; rows without a gain are left out."""
     shown = [file for file in read_index(ROOT / "results") if file.suite in ("benchmark-breast-cancer@1", "quick@7")]
