@@ -33,7 +33,7 @@ from roarbench.text import capitalize
 
 RANDOM_KINDS = {  # classes of rows under ROAR, compared only with Random
     BEATS: "better than Random",
-    OPEN: "not significantly different from Random",
+    OPEN: "no significant difference",
     BELOW: "worse than Random",
     CONTROL: "control",
     UNJUDGED: "no verdict: too few runs",

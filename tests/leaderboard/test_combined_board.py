@@ -119,7 +119,7 @@ def test_answers_by_hand():
     roar, own = paired.questions
     assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
-        "sobel": (CONTROL, "not significantly different from Random"),
+        "sobel": (CONTROL, "no significant difference"),
         "random-blurred": (CONTROL, "better than Random"),
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict: too few runs"),
