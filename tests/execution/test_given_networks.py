@@ -205,7 +205,7 @@ WRONG = (
         '"net.py:make"',
         "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE",
     ),
-    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', and lost.pt is not a file; write NETWORK@FILE"),
+    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', but lost.pt is not a file; write NETWORK@FILE"),
     ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other; use 3 to"),
     ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),
     ("resnet-planted@two.pt", "resnet-plantd@two.pt", "no network 'resnet-plantd'; did you mean 'resnet-planted'?"),
@@ -281,5 +281,5 @@ def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", timm)
     assert load_given_weights("timm:net.a1", model, 3, "timm:net.a1") == Normalisation((127.5,) * 3, (63.75,) * 3)
     torch.testing.assert_close(model.state_dict(), published.state_dict())
-    with pytest.raises(CallerError, match=r"bias is \(2,\), expected \(5,\)"):
+    with pytest.raises(CallerError, match=r"bias has shape \(2,\), expected \(5,\)"):
         load_given_weights("timm:net.a1", nn.Linear(3, 5), 3, "timm:net.a1")
