@@ -6,6 +6,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from roarbench.estimators.catalogue import format_estimator_name
 from roarbench.stats.bootstrap import Estimate
@@ -13,6 +14,8 @@ from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
 _PASSES = (2, 10, 50, 200, 800)  # ticks
+_ACROSS = 3  # panels in a row
+_SIZE = 6  # of labels, in points; a letter is about half as wide as high
 
 
 def draw_questions(sets: list[DataSet]) -> None:
@@ -42,13 +45,20 @@ def draw_fronts(sets: list[DataSet]) -> None:
 
 
 def _save(figure: Figure, name: str) -> None:
+    figure.draw_without_rendering()  # fixes the places of the axes
+    for axes in figure.axes:
+        _spread_labels(axes)
     with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
         figure.savefig(HERE / name, metadata={"Date": None})
 
 
 def _panels(number: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(5.5 * number, 4.5), layout="constrained")
-    return figure, list(figure.subplots(1, number, squeeze=False)[0])
+    rows = -(-number // _ACROSS)
+    figure = Figure(figsize=(5.5 * min(number, _ACROSS), 4.5 * rows), layout="constrained")
+    places = figure.subplots(rows, min(number, _ACROSS), squeeze=False).flatten()
+    for unused in places[number:]:
+        unused.remove()
+    return figure, [*places[:number]]
 
 
 def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
@@ -58,8 +68,22 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
         axes.errorbar(x.value, y.value, yerr=_bars(y), xerr=_bars(x), fmt="o", color="C0", elinewidth=0.6, markersize=3)
         axes.annotate(
-            format_estimator_name(name), (x.value, y.value), xytext=(3, 2), textcoords="offset points", fontsize=6
+            format_estimator_name(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
         )
+
+
+def _spread_labels(axes: Axes) -> None:
+    """Place each label right of its point, from the lowest upwards, above the labels that it would cover."""
+    scale, taken = 72 / axes.figure.dpi, list[tuple[float, float, float]]()
+    labels = [each for each in axes.texts if isinstance(each, Annotation)]
+    for label in sorted(labels, key=lambda each: float(each.xy[1])):
+        x, y = scale * axes.transData.transform(label.xy) + (4, 1)
+        width, place = 0.55 * _SIZE * len(label.get_text()), float(y)
+        for left, right, other in sorted(taken, key=lambda each: each[2]):
+            if left < x + width and x < right and abs(place - other) < _SIZE:
+                place = other + _SIZE
+        taken.append((x, x + width, place))
+        label.set_position((4, place - y + 1))
 
 
 def _bars(found: Estimate) -> list[list[float]] | None:
