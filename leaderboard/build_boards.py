@@ -9,8 +9,9 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
+from roarbench.report.row_doubts import LONGEST, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import LONGEST, Doubt, list_row_doubts, write_remarks
+from roarbench.report.table_notes import write_remarks
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
 from roarbench.stats.rank_intervals import Place, find_reversed

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from roarbench.analysis.results_query import ResultsQuery, open_results
-from roarbench.analysis.stored_results import collect_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
@@ -87,9 +86,10 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     store = _cache_results(files)
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.versions(plan.dataset, plan.model) if limit is None}
-        data = images.pop() if len(images) == 1 else ""
-        run = {point.cell for point in collect_results(plan, results, data=data or None).results}
-    return SuiteResult.read(_drop_levels_not_run(plan, run), ResultsQuery(store, data=data))
+    query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
+    found = SuiteResult.read(plan, query)
+    run = _drop_levels_not_run(plan, {point.cell for point in found.stored.results})
+    return found if run == plan else SuiteResult.read(run, query)
 
 
 def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:

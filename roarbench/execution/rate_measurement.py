@@ -139,10 +139,8 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    training, seconds = (
-        Training(model, draw_random_degraded_images(record.shape, images, where), labels, _norm(record), short, 0),
-        0.0,
-    )
+    inputs, seconds = draw_random_degraded_images(record.shape, images, where), 0.0
+    training = Training(model, inputs, labels, _norm(record), short, 0)
     clock = _clock(where)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
@@ -170,11 +168,8 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
         batch = compute_micro_batch_size(recipe, work.train if work else record.train_images)
-        inputs, generator = (
-            draw_random_degraded_images(record.shape, batch, choose_device()),
-            torch.Generator().manual_seed(0),
-        )
-        model = _network(suite, generator)
+        inputs = draw_random_degraded_images(record.shape, batch, choose_device())
+        model = _network(suite, torch.Generator().manual_seed(0))
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)

@@ -97,7 +97,7 @@ class TwoQuestions:
     def notes(self) -> tuple[str, ...]:
         """Return the definition of each gain, then faults, then the intervals' scope, one line each."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
-        return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: see --notes.")
+        return (*self._gains, *self._faults, f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.")
 
     @property
     def all_notes(self) -> tuple[str, ...]:

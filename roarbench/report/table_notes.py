@@ -1,36 +1,21 @@
-"""Describe a table in sentences: notes, warnings about its rows, and the methods for a paper's supplement."""
+"""Describe a table in sentences: the notes below it, its provenance, and the methods for a paper's supplement."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import describe_lack_of_agreed_images
 from roarbench.analysis.retraining_free_metrics import IMAGES
-from roarbench.analysis.row_warnings import (
-    MASKS,
-    SOME,
-    Grade,
-    Mark,
-    describe_rows_not_above_mask_only,
-    describe_ties,
-    do_warnings_apply_to,
-    find_row_marks,
-    list_general_doubts,
-)
-from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise, shorten_reference
+from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
+from roarbench.analysis.stored_results import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.errors import Hint
-from roarbench.estimators.catalogue import describe_control_inputs, find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
-from roarbench.report.table import CONFUSED, SuiteTable, is_control_off_zero
-from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope, Row
-from roarbench.stats.verdicts import ControlComparison, Verdict
+from roarbench.report.table import CONFUSED, SuiteTable
+from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 from roarbench.text import (
     SAME,
     capitalize,
@@ -39,23 +24,10 @@ from roarbench.text import (
     format_interval,
     format_percent,
     list_some,
-    typeset,
 )
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
-LONGEST = 500  # maximum characters of a sentence with text from outside
-_WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR gain
-    "blurred": "its own blur",
-    "untrained": "untrained network",
-    OTHER_IMAGE: "another image’s map",
-    "random-blurred": "blurred random",
-}
-_TWINS = {  # by kind of twin: what the twin's map explains, and what a gain is not due to if the twin has an equal gain
-    "untrained": ("untrained network", "to training"),
-    "shuffled": ("shuffled network", "to what training put into the weights"),
-    "other-target": ("another class", "to the class that is explained"),
-}
 
 
 def summarize_notes(table: SuiteTable) -> list[str]:
@@ -116,10 +88,10 @@ def _explain_no_images(table: SuiteTable) -> str:
     board = table.board
     if board.images:
         return ""
-    shared = (
-        describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit) * board.protocol.by_networks
-    )
-    return shared or _count_done_runs(table)
+    lack = ""
+    if board.protocol.by_networks:
+        lack = describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit)
+    return lack or _count_done_runs(table)
 
 
 def _count_done_runs(table: SuiteTable) -> str:
@@ -292,112 +264,3 @@ def describe_methods(table: SuiteTable) -> str:
         f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
         f"{write_remarks(table, signs=False)}"
     )
-
-
-class Doubt(NamedTuple):
-    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the web page shows a `grave` one in red."""
-
-    short: str
-    sentence: str
-    grave: bool = False
-
-
-def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
-    """Return the doubts about a row under a protocol.
-
-    The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
-    should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
-
-    Args:
-        evidence: Draws of the suite.
-        protocol: The protocol of the verdict.
-        row: Row of the protocol's table.
-    """
-    found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
-    if is_control_off_zero(protocol, row):
-        words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
-        found.append(Doubt("not 0", words, grave=True))
-    found += [*_twins(row, protocol), *_outside(evidence, row.estimator)]
-    found += [*_ties(evidence, row.estimator), *_noise_doubts(evidence, row.estimator)]
-    found += _marks(evidence, protocol, row.estimator)
-    return tuple(Doubt(typeset(each.short), typeset(each.sentence), each.grave) for each in found)
-
-
-def _rival(found: ControlComparison, protocol: Protocol) -> Doubt:
-    """Name the control that a row is not shown to beat."""
-    rival = find_display_name(found.nearest)
-    side = "Significantly worse than" if found.below else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.over)} points"
-    short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
-
-
-def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
-    """Yield the twins that a row does not beat; twins on another explained network may be as good."""
-    for kind, over in row.delta_twins.items():
-        found = row.over(kind)
-        if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
-            short, nothing = _TWINS[kind]
-            gain = f"The row’s {protocol.gain} minus that of its twin ({short}) is {format_interval(over)} points"
-            sign = "<" if found.verdict is Verdict.WORSE else SAME
-            yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
-
-
-def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    """Yield findings of `validate`, the provenance level, and uncommitted code."""
-    results = evidence.suite_results
-    for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
-        if text:
-            yield Doubt(
-                short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
-            )
-    made = results.by_estimator.get(name, ())
-    changed = sum("dirty" in result.provenance.code_version for _, result in made)
-    if changed:
-        words = f"{changed} of its {len(made)} runs were computed by code with uncommitted changes."
-        yield Doubt("changed code", words)
-
-
-def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    if words := describe_ties(evidence.suite_results, name):
-        yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
-
-
-def _noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    share = evidence.suite_results.prediction_stability.get(name)
-    if share is not None and share < STABLE_ENOUGH:
-        sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
-        yield Doubt(f"prediction stability {share:.0%}", sentence)
-
-
-def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
-    """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
-    here = do_warnings_apply_to(protocol)
-    aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."
-    for mark in find_row_marks(evidence, name):
-        if mark.kind == MASKS:
-            yield from _masks(evidence, mark, name, aside)
-        elif mark.words:
-            short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
-            grave = here and mark.grade is Grade.STRONG
-            yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.words)}.{aside}", grave)
-
-
-def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
-    """Yield the accuracy of a row's masks alone, if it is over half of that of the row's images (both above chance).
-
-    Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
-    grade; the accuracies are then reported without intervals.
-    """
-    t = evidence.mask_level
-    alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
-    chance = 1 / evidence.suite_results.classes
-    told, whole = ((each.value or 0) - chance for each in (alone, images))
-    if mark.grade is Grade.NONE or evidence.suite_results.at_chance or told <= SOME * max(whole, 0):
-        return
-    seen, beside = (format_interval(each, "{:.1%}".format) for each in (alone, images))
-    sentence = (
-        f"At t = {t:g}, networks trained on masks alone have an accuracy of {seen}, networks trained on degraded "
-        f"images {beside}; chance is {chance:.0%}.{aside}"
-    )
-    yield Doubt(f"masks alone {alone.value or 0:.0%}", sentence, not aside and mark.grade is Grade.STRONG)

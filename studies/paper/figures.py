@@ -47,7 +47,7 @@ def draw_fronts(sets: list[DataSet]) -> None:
 def _save(figure: Figure, name: str) -> None:
     figure.draw_without_rendering()  # fixes the places of the axes
     for axes in figure.axes:
-        _spread_labels(axes)
+        _lift_labels(axes)
     with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
         figure.savefig(HERE / name, metadata={"Date": None})
 
@@ -72,7 +72,7 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
         )
 
 
-def _spread_labels(axes: Axes) -> None:
+def _lift_labels(axes: Axes) -> None:
     """Place each label right of its point, from the lowest upwards, above the labels that it would cover."""
     scale, taken = 72 / axes.figure.dpi, list[tuple[float, float, float]]()
     labels = [each for each in axes.texts if isinstance(each, Annotation)]

@@ -11,9 +11,8 @@ from leaderboard.page.estimator import collect_doubts, explain_disagreement, wri
 from leaderboard.records import BoardRow
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.plan.protocols import SHOWN
-from roarbench.report import table_notes
+from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.report.table_notes import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
@@ -187,7 +186,7 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
 
 def texts(results, protocol=MATCHED, **row):
     """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
-    found = table_notes.list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    found = list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

@@ -27,7 +27,7 @@ TEXT = """\
  random                         0.0 control   0 by construction
 ROAR gain: accuracy lost after retraining, minus Random's loss, t = 0.9.
 Own-network gain: predictions changed by own map minus by others, t = 0.05, 0.5.
-95% intervals (images, networks, seeds); ≈ not significant; (!!): see --notes."""
+95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
 | estimator | ROAR gain [95%] | vs Random | own-network gain | explains? |
 | --- | --- | --- | --- | --- |
