@@ -22,7 +22,8 @@ _LACKING = str.maketrans("×≈−–’", "x~--'")  # replacements for characte
 class Figure(NamedTuple):
     """The curves of one protocol, controls first and the estimator last: an estimate per level from 0.
 
-    The title describes the content, with the level if there is one; `words` describes it for readers who cannot see it.
+    `title` names the content, and the level if there is one; `words` describes the figure for readers who cannot see
+    it.
     """
 
     title: str

@@ -42,7 +42,7 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
 
 
 def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
-    """Describe how many estimators explain their network, how many beat Random under ROAR, and if blurred noise does.
+    """Count estimators that explain their network and that beat Random under ROAR; state whether blurred noise does.
 
     Empty if a row lacks its verdict.
 
@@ -93,7 +93,7 @@ def _count(winners: int, of: int, joined: bool) -> str:
 
 
 def _describe_joined(rows: Sequence[BoardRow], controls: str) -> str:
-    """Describe which added rows beat these controls; empty without any."""
+    """Describe which added rows beat these controls; empty if none does."""
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:
         return ""
@@ -110,7 +110,7 @@ def _list_names(rows: Sequence[BoardRow]) -> str:
 
 
 def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
-    """Report that none of ROAR's leaders is among the winners; empty if one is, or none leads."""
+    """State that no row with ROAR's best rank beats every control; empty if one does, or if no rank is best."""
     placed = [row for row in asking if row.roar and row.roar.low is not None]
     best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
     first = [row for row in placed if row.roar and row.roar.low == best]

@@ -61,7 +61,7 @@ class BoardRow:
 
     @property
     def kind(self) -> str:
-        """Return its colour class; `BEATS`: beats every control or explains its network."""
+        """Return the row's colour class; `BEATS` means that the row beats every control or explains its network."""
         if self.network:
             return choose_colour_class(self.network)
         if self.control:
@@ -77,7 +77,7 @@ class BoardRow:
 
     @property
     def by_construction(self) -> bool:
-        """Return whether its gain is exactly 0, because its maps are the same for every network."""
+        """Return whether the row's gain is exactly 0, because the row has the same maps for every network."""
         return self.network is not None and self.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
 

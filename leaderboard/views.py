@@ -60,7 +60,7 @@ class SuiteView:
 
     @property
     def slug(self) -> str:
-        """Return its name in addresses."""
+        """Return the suite's name in addresses."""
         return make_slug(self.results)
 
     @property
@@ -75,7 +75,7 @@ class SuiteView:
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of its boards: the leading one, ROAR, then others."""
+        """Return the protocols of the suite's boards: the leading protocol, ROAR, then others."""
         order = dict.fromkeys((self.leading, ROAR, *SHOWN.values()))
         return tuple(protocol for protocol in order if protocol == self.leading or self.results.units(protocol))
 
@@ -133,12 +133,12 @@ class SuiteView:
 
     @property
     def tables(self) -> list[SuiteTable]:
-        """Return the tables of all boards over all levels, the leading one first."""
+        """Return the table of every board over all levels, the leading protocol's first."""
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.units(protocol)]
 
     @property
     def boards(self) -> list[BoardRecord]:
-        """Return the board of every protocol over its first unit and all levels, the leading one first."""
+        """Return the board of every protocol over its first unit and all levels, the leading protocol's first."""
         return [self.board_of(protocol) for protocol in self.protocols]
 
     @property
@@ -158,7 +158,7 @@ class SuiteView:
 
     @property
     def roar(self) -> SuiteTable | None:
-        """Return a table under ROAR with ranks: the suite's own, or another's on the same images and network."""
+        """Return a ROAR table with ranks: the suite's own, or that of another suite on the same images and network."""
         tables = (view.table(ROAR) for view in (self, *self.siblings) if ROAR in view.protocols)
         return next((table for table in tables if any(row.place for row in table.rows)), None)
 

@@ -95,7 +95,7 @@ def _suites(site: Site, shown: SuiteView) -> list[Tab]:
 
 
 def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
-    """Return the chosen one of some options, or the first."""
+    """Return the chosen option, or the first option if none is chosen."""
     has = list(there)
     name = at.chosen(what) or has[0]
     if name not in has:

@@ -103,7 +103,7 @@ def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
 
 
 def _origin(view: SuiteView, name: str) -> str:
-    """Describe who ran it, and when; empty if nothing was run."""
+    """Describe who ran the estimator, and when; empty if nobody did."""
     found = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
@@ -121,7 +121,7 @@ _LADDER = {
 _ABOUT_NETWORK = {
     BEATS: "It explains its network",
     OPEN: "It is not shown to explain its network",
-    BELOW: "It opposes its network: its maps hurt other networks more than their own",
+    BELOW: "It opposes its network: its maps change predictions of other networks more than those of their own",
 }
 
 
@@ -151,7 +151,7 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
 
 
 def _place(board: BoardRecord, row: BoardRow) -> str:
-    """Return its rank among the suite's rows; other added rows do not count."""
+    """Describe the row's rank among the suite's rows; other added rows do not count."""
     if not row.place:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
@@ -179,7 +179,7 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]
 
 
 def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
-    """Yield its curves, leading suites and protocols first; suites may share one."""
+    """Yield the estimator's curves, leading suites and protocols first; a curve that two suites share comes once."""
     shown = []
     for view in views:
         for protocol in view.protocols:
@@ -191,7 +191,7 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
 
 
 def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
-    """Return its pictures on the first suite that has any, as `parts.pictures` takes them, and a link to all."""
+    """Return the estimator's pictures in the first suite that has any, for `parts.pictures`, and a link to all."""
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None

@@ -69,7 +69,7 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _boards(view: SuiteView) -> list[BoardRecord]:
-    """Return the boards of both questions if the suite has them, else the first one."""
+    """Return the boards of both questions if the suite has them, else its first board."""
     return view.leading_boards if view.asks_both else [view.board]
 
 

@@ -52,7 +52,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
-    """Yield a suite's leading questions, both if it has them."""
+    """Yield a suite's leading questions: both questions if the suite has them."""
     title = make_plain(view.title)
     if view.paired:
         for number, each in enumerate(view.paired.questions):

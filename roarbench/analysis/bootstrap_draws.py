@@ -88,7 +88,7 @@ class Evidence:
 
     @cached_property
     def other_protocols(self) -> dict[Protocol, Drawn]:
-        """Return the gains under those of KAR, MoRF and LeRF that the suite has, without the main protocol."""
+        """Return the gains under KAR, MoRF and LeRF, without the main protocol and protocols that the suite lacks."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
         others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
         return {protocol: self.drawn(protocol, self.unit) for protocol in others}

@@ -16,8 +16,8 @@ from roarbench.stats.curves import Bits
 
 IMAGES = 24
 RULE = (
-    "The {known:,} test images that most networks classify correctly were sorted by how many correct predictions the "
-    "masks of estimators that use the network cost; {count} images at even steps are shown, the largest cost first."
+    "The {known:,} test images that most networks classify correctly were sorted by the number of correct predictions "
+    "lost under masks of estimators that use the network; {count} at equal steps are shown, the largest loss first."
 )
 
 

@@ -60,15 +60,15 @@ def load_kept_predictions(
 
 
 def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
-    """Report in a sentence that there is no test image on which all networks agree; empty otherwise.
+    """State that the networks predict the same class for none of the test images; empty if they do for one.
 
     The result is also empty if a network lacks stored predictions on the untouched images.
     """
     shared = _find_shared_images(results, protocol, unit)
     if shared is None or shared.any():
         return ""
-    seen = f"The {results.suite.references} networks agree on the class of none of the {len(shared)} test images"
-    return f"{seen}, so own-network gain has no images; use networks with the same classes, or more images."
+    seen = f"The {results.suite.references} networks predict the same class for none of the {len(shared)} test images"
+    return f"{seen}, so own-network gain cannot be computed; use networks with the same classes, or more images."
 
 
 def load_kept_under_own_and_next_map(
@@ -142,7 +142,7 @@ def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -
 
 
 def _are_same(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
-    """Return whether the maps of all networks remove the same features of each shared image."""
+    """Return whether the removal masks of each shared image are the same for the maps of all networks."""
     return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 
 

@@ -189,7 +189,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:
-    """Check that after random removal a retrained network keeps over half of its accuracy, unlike one not retrained."""
+    """Check that after random removal a network keeps over half of its accuracy only if it is retrained."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:

@@ -35,7 +35,7 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
         reason = f"made from {len(rankings)} different rankings"
     else:
         return ""
-    return f"{reason}; compute it again in a fresh --store"
+    return f"{reason}; compute the row again in a new --store"
 
 
 def find_usual_weights(
@@ -82,7 +82,7 @@ class Dropped(NamedTuple):
 
 
 def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
-    """Report in a sentence that the mean accuracy of networks is no better than guessing; empty if it is better."""
+    """State that the mean accuracy of networks is no better than guessing; empty if it is better."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total

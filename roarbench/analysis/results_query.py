@@ -50,7 +50,7 @@ def open_existing_results(store: Path, db: str, suite: str = "quick") -> Results
 
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
-    """Find the plan of a suite by its name, its TOML file or the store, without its explained network.
+    """Find the plan of a suite by its name or TOML file; names of your own suites are looked up in the store.
 
     `NAME@VERSION` is a version of a user's own suite, and `NAME` is its newest version in the store.
 
@@ -198,9 +198,10 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     here = titles.index(suite.title) if suite.title in titles else None
 
     def instead(other: SuiteSpec) -> bool:
-        """Return whether another suite with the same runs is taken to be the one that was started.
+        """Return whether the runs that two suites share are attributed to the other suite.
 
-        That is an earlier suite, or a newer version of this one.
+        They are attributed to a newer version of the same suite, and otherwise to the suite that comes first in the
+        list.
         """
         if here is None or other.title == suite.title:
             return False
@@ -217,7 +218,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
 
 
 def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
-    """Return whether there are results and all of them belong to other suites that are complete."""
+    """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
         if left & keys and results.done(keys) == keys:

@@ -121,16 +121,16 @@ class SuiteResults:
         return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
 
     def begun(self, protocol: Protocol) -> bool:
-        """Return whether a protocol has results of a row; a protocol that scores images twice needs a second score."""
+        """Return whether a protocol has a result of any row; with two masks per image, a result for the second mask."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     @cached_property
     def at_chance(self) -> str:
-        """Report in a sentence that the networks are at chance, so all numbers are meaningless; empty otherwise.
+        """State that the networks are at chance, so no number has a meaning; empty if they are above chance.
 
-        The test uses the leading protocol's networks: their mean accuracy on untouched images is tested as if it were
+        The networks are those of the leading protocol; their mean accuracy on untouched images is tested as if it were
         the accuracy of one network.
         """
         return describe_at_chance(self._untouched, self.classes)

@@ -139,7 +139,7 @@ def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
     found = {split: _read_pair(one, split) for split, one in given.items()}
     shapes = {tuple(one.images.shape[1:]) for one in found.values()}
     if len(shapes) > 1:
-        raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected one")
+        raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
     return found
 
 
@@ -217,8 +217,8 @@ def _check_steps(
     with set_evaluation_mode([given.model]):
         changed = sum(map(int, _predict(given.model, some) != _predict(given.model, again)))
     if changed > _CHANGED * len(some):
-        seen = f"stored in 256 steps between the smallest and largest value, {changed} of {len(some)} test images"
-        say(f"warning: {seen} have another predicted class; remove extreme values, for example with images.clip")
+        seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
+        say(f"warning: {seen} of {changed} of {len(some)} test images; remove extreme values, e.g. with images.clip")
 
 
 @torch.no_grad()

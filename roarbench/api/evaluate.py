@@ -198,7 +198,7 @@ class _Evaluation(NamedTuple):
     seeds: int | None
 
     def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
-        """Run all rows: first functions and files together, then given maps under the protocols that need no others."""
+        """Run functions and files, then given maps under the protocols for which they suffice; return all rows."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
             if not isinstance(one, dict):

@@ -87,7 +87,7 @@ def check(
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
-        raise CallerError(f"there is 1 sibling, expected none, or {FEWEST_NETWORKS - 1} or more")
+        raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     replace = {fill: make_replacer(pixels, fill) for fill in fills}
     columns = [_Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
@@ -136,7 +136,7 @@ class _Request(NamedTuple):
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
     def explained(self, rows: Tensor) -> list[Explained]:
-        """Return a batch for the explained network, and for its siblings too if all predict the same class on it."""
+        """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
         asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
         return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
 
@@ -181,7 +181,7 @@ def _answers(request: _Request, explainers: Explainers, threads: NetworkThreads)
 def _score(
     request: _Request, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
 ) -> _Answers:
-    """Score copies of the networks under one estimator's rankings of a batch, one for each explained network."""
+    """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
     shape, labels, answers = request.pixels.shape, request.labels[rows], _Answers({}, [], [])
     for column in request.columns:
         removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)

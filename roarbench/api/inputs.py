@@ -67,8 +67,8 @@ def read_images(given: Any, what: str = "images") -> Tensor:
     found = to_array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
         seen = f"{what} have shape {found.shape} and type {found.dtype}"
-        remedy = "; write (images / 255 - mean) / std with the network's own" if found.dtype.kind == "u" else ""
-        raise CallerError(f"{seen}; expected floats (n, c, h, w) as the network takes them, one image or more{remedy}")
+        remedy = "; write (images / 255 - mean) / std, as for the network" if found.dtype.kind == "u" else ""
+        raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
         found = found.astype(np.float32, copy=False)
     if not np.isfinite(found).all():
@@ -89,7 +89,7 @@ def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int6
         raise CallerError(f"{what} have shape {found.shape}, expected ({count},){_one_for_each(found, count)}")
     whole = np.isfinite(found) & (np.rint(found) == found)
     if not whole.all():
-        raise CallerError(f"{what} hold {found[~whole][0]}; expected whole numbers, from 0 on")
+        raise CallerError(f"{what} hold {found[~whole][0]}; expected whole numbers from 0")
     return found.astype(np.int64)
 
 
@@ -114,7 +114,8 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
 def find_value_range(images: NDArray[np.float32]) -> Range:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
-    An outlier is farther from the middle 99.98 % of the values than their width, such as a hot pixel of a detector.
+    An outlier, such as a hot pixel of a detector, is farther from the interval of the middle 99.98 % of the values than
+    this interval is wide.
     """
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
     some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
@@ -140,7 +141,7 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
     weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
     if any(one.is_meta for one in weights):
         seen = f"{name} is on the device meta, where weights have no numbers"
-        raise CallerError(f"{seen}; build it on the processor, then load its weights")
+        raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
     others = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
     if not others:
         return model
@@ -210,7 +211,7 @@ class Preprocessing:
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):
             if is_deep_grey(photograph.mode):
-                raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; name its file instead")
+                raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return decode_to_pixels(photograph, record)
         try:
             found = decode_image(Path(photograph).read_bytes(), record)

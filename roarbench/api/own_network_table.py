@@ -179,7 +179,7 @@ def own_network_gain(
     """
     pixels, models = read_images(images), list_networks(networks)
     if len(models) < FEWEST_NETWORKS:
-        raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
+        raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
     removal = Removal.read(order, levels, unit)
     with set_evaluation_mode(models):

@@ -127,8 +127,8 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     """Mix maps with maps of other images: a known fraction of each comes from another map by the same estimator.
 
     A larger fraction leaves less information about the image, so a valid protocol ranks such a map lower (after
-    F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so smoothness stays; the
-    squares of a smaller fraction are among those of a larger one.
+    F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so maps stay about as smooth;
+    the squares of a smaller fraction are among those of a larger one.
 
     Args:
         maps: (n, c, h, w) or (n, h, w); larger is more important.
@@ -145,7 +145,7 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
         seen = f"maps have shape {tuple(own.shape)}, others {tuple(other.shape)}"
-        raise CallerError(f"{seen}; expected the same, (n, c, h, w) or (n, h, w)")
+        raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
     if not 0 <= share <= 1 or square < 1:
         seen = f"share is {share}, square is {square}"
         raise CallerError(f"{seen}; expected share in [0, 1] and square >= 1 (side in pixels)")
@@ -183,7 +183,8 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if values.shape != less.shape:
-        raise CallerError(f"values have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
+        seen = f"values have shapes {values.shape} and {less.shape}"
+        raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
     (drawn,) = bootstrap_means((values - less).mean(0)[None], bootstrap_settings)
     return make_estimate(drawn, bootstrap_settings.confidence)
 

@@ -82,7 +82,7 @@ def load_all_results() -> "pandas.DataFrame":
 
 
 def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
-    """Return a suite's rows in these files; if all of them have the same images, on these images, whatever they are."""
+    """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
     store = _cache_results(files)
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.versions(plan.dataset, plan.model) if limit is None}

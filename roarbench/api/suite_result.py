@@ -103,7 +103,7 @@ class SuiteResult:
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both, read anew; CallerError if suites or stores differ."""
         if (self.plan, self.question) != (other.plan, other.question):
-            seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
+            seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
         return self.read(self.plan, self.question, {**self.names, **other.names}, both)
@@ -241,7 +241,7 @@ class SuiteResult:
             return self._called[name]
         if name not in known:
             listed = {**self.names, **dict.fromkeys(self.rows or known)}
-            raise CallerError(f"no row '{name}' here; there are: {', '.join(listed)}")
+            raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")
         return name
 
 

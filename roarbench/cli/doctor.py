@@ -82,7 +82,7 @@ def _compute() -> list[Diagnosis]:
     count, where = count_cores(), choose_device()
     fast = can_use_bf16(Precision.BF16, where)
     return [
-        Diagnosis("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
+        Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
         _device(),
         *([_mps()] if where.type == "cuda" else []),
         Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
@@ -96,7 +96,7 @@ def _device() -> Diagnosis:
     listed, newest = _driver()
     why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not why:
-        return Diagnosis("device", "no GPU; networks run on the processor", True, "")
+        return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
     has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
     found = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"

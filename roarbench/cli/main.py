@@ -149,7 +149,7 @@ def _call() -> int:
         if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
             return 1
         place = f": {error.filename}" if error.filename else ""
-        _complain(f"cannot go on: {error.strerror or error}{place}")
+        _complain(f"stopped: {error.strerror or error}{place}")
         code = 2
     return code
 
@@ -163,7 +163,7 @@ def _guess_meaning(words: list[str]) -> str:
 
 
 def _find_name(words: list[str]) -> str:
-    """Return a `did you mean` line if a suite, protocol or estimator was typed instead of a command, or nothing."""
+    """Return a `did you mean` line if a suite, protocol or estimator was typed as the command; else nothing."""
     name = words[0].lower() if words else ""
     tables: tuple[tuple[str, Container[str]], ...] = (
         ("--suite", SUITES),
@@ -184,7 +184,7 @@ def _describe_interruption(words: list[str]) -> str:
     """Describe the state of an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
-        return "interrupted; finished runs are stored, and the same command continues"
+        return "interrupted; finished runs are stored, and the same command resumes the work"
     return f"interrupted; the unfinished work of {command} is lost"
 
 
@@ -195,10 +195,10 @@ def _check_words(words: list[str]) -> None:
     """
     for before, word in pairwise(["roarbench", *words]):
         if not word or (word.startswith("--") and word.endswith("=")):
-            raise CallerError(f"there is an empty value after {word or before}; write one, or leave the option out")
+            raise CallerError(f"the value after {word or before} is empty; write a value, or leave the option out")
         if any(unicodedata.category(letter) == "Cs" for letter in word):
             seen = word.encode(errors="replace").decode()
-            raise CallerError(f"'{seen}' cannot be read as {sys.getfilesystemencoding()}; write a name that can")
+            raise CallerError(f"'{seen}' is not valid {sys.getfilesystemencoding()}; rename the file")
 
 
 def _complain(message: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(  # `main` adds the commands
     name="roarbench",
-    help="Test feature-importance estimators: remove what they call important, retrain, measure.",
+    help="Test feature-importance estimators: remove the features that they rank first, retrain, measure accuracy.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
@@ -245,7 +245,7 @@ class ResultsOptions(_Source):
     data: Annotated[
         str,
         declare_option(
-            "Use results for the images in this folder, or with this data fingerprint prefix.",
+            "Use results for the images in this folder, or whose fingerprint begins with these digits.",
             "DIR",
             "the suite's own images",
         ),

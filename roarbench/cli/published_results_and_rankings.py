@@ -115,7 +115,7 @@ def import_rankings(
     suite: SuiteName,
     work: WorkOptions,
 ) -> None:
-    """Import a suite's rankings from a folder; rows made with them are self-reported until `reproduce KEY` agrees."""
+    """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
     from roarbench.execution.ranking_bundle import import_rankings as take
 
     with _open_suite(work, suite) as (place, store):

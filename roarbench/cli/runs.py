@@ -77,7 +77,7 @@ def archive(
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Take results and failures off the boards and archive them with a reason; they can be run again."""
+    """Take results and failures off the boards and archive them with a reason; `run` can compute them again."""
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.results_query import open_existing_results

@@ -47,7 +47,7 @@ def status(
     suite: SuiteName,
     source: ResultsOptions,
     watch: Annotated[
-        bool, declare_option("Keep showing workers, pace and time left until done or Ctrl-C.", flags="--watch")
+        bool, declare_option("Show workers, pace and time left until all is done or Ctrl-C.", flags="--watch")
     ] = False,
     format: Report = "text",
 ) -> None:
@@ -152,7 +152,7 @@ def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
         name for name, said in zip(names, found.beside_zero, strict=True) if said is OwnNetworkVerdict.BY_CONSTRUCTION
     ]
     if len(fixed) == 2:
-        return "both maps are the same for every network, so neither can explain one"
+        return "both maps are the same for every network, so neither explains a particular network"
     if fixed:
         other = names[fixed[0] == names[0]]
         said = found.beside_zero[names.index(other)] or "no verdict"
@@ -178,7 +178,7 @@ def diagnose(
     ] = None,
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
-    """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, orders that disagree."""
+    """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
     others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.results_query import adapt_query, load_suite_results
@@ -208,7 +208,7 @@ def plot(
     published: Annotated[str, declare_option("Add the paper's curves: imagenet, food101 or birdsnap.", "NAME")] = "",
     source: ResultsOptions,
 ) -> None:
-    """Draw accuracy against the fraction removed, one panel per base estimator, controls in each.
+    """Draw accuracy against the fraction removed; each base estimator has a panel, which also shows the controls.
 
     To draw twins and other checks, list them in --estimators.
     """
@@ -273,9 +273,7 @@ def report(
 
 _Shown = Annotated[
     str,
-    declare_option(
-        "Show only boards for the images in this folder, or with this data fingerprint prefix.", "DIR", "all"
-    ),
+    declare_option("Show only boards for the images in this folder, or whose fingerprint begins so.", "DIR", "all"),
 ]
 
 
@@ -315,7 +313,7 @@ def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show a suite's state until it is complete or Ctrl-C: redrawn on a terminal, else a line per change."""
+    """Show a suite's state until it is complete or Ctrl-C; redrawn on a terminal, otherwise a line per change."""
     results.be_patient(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _draw if out.is_terminal else _tell

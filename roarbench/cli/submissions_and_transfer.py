@@ -37,9 +37,11 @@ def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z
 
 def validate(
     file: Annotated[Path, declare_argument("The submission, one Python file; or FILE(samples=50).")],
-    explain: Annotated[bool, declare_option("Show the traceback of a refusal.", flags="--explain")] = False,
+    explain: Annotated[
+        bool, declare_option("Show the traceback if the submission is refused.", flags="--explain")
+    ] = False,
 ) -> None:
-    """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
+    """Check a submission in a sandbox in seconds; show a map, and the cost of running it in the suite quick."""
     from roarbench.execution.submission_intake import check_submission
     from roarbench.submissions.file import Refusal, read_submission
 
@@ -86,7 +88,7 @@ def import_(
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Import another store's results; they are self-reported until `roarbench reproduce KEY` agrees."""
+    """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.results_query import find_unranked_rows, open_results
     from roarbench.report.publishing import format_import_summary
     from roarbench.store.published_folder import fetch_files

@@ -136,7 +136,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     assert whole.inconsistent(protocol, Unit.SCALAR) == marked(whole).inconsistent(protocol, Unit.SCALAR) == {}
     found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
     reasons = {name: why for name, why in found.inconsistent(protocol, Unit.SCALAR).items() if name in MAIN}
-    assert reasons == dict.fromkeys(mixed, f"{reason}; compute it again in a fresh --store")
+    assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
     board = found.board(protocol, Unit.SCALAR, MAIN)

@@ -262,7 +262,7 @@ def test_test_images_beyond_the_training_images_are_refused_and_odd_steps_are_to
             return torch.stack([mean, -mean], 1)
 
     suite_of(tmp_path, Fine(), (whole, labels), (whole, labels))
-    assert " of 6 test images have another predicted class" in " ".join(capsys.readouterr().err.split())
+    assert " of 6 test images; remove extreme values" in " ".join(capsys.readouterr().err.split())
 
 
 class Mixing(nn.Module):
@@ -282,7 +282,7 @@ class Mixing(nn.Module):
         ({"test": arrays(6, 1)[0]}, r"test is a ndarray, expected a pair \(images, labels\)"),
         ({"test": (arrays(6, 1)[0][..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
-        ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build it on the processor"),
+        ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
         ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network modifies its input images"),
         ({"model": Mixing()}, "logits alone than in a batch"),
     ],

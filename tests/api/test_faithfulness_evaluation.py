@@ -159,7 +159,7 @@ def test_the_sentence_tells_where_columns_disagree():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"siblings": 1}, "there is 1 sibling, expected none, or 2 or more"),
+        ({"siblings": 1}, "there is 1 sibling, expected none or at least 2"),
         ({"fills": "mean"}, "write fills="),
         ({"fills": ("best",)}, "fill 'best'"),
         ({"levels": (30,)}, "write 0.3 for 30 %"),

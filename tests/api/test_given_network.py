@@ -50,7 +50,7 @@ def test_a_network_that_returns_an_object_with_logits_is_explained_as_the_one_in
     ("change", "words"),
     [
         (lambda one: nn.Sequential(nn.ReLU(inplace=True), one), "modifies its input images in place"),
-        (lambda one: deepcopy(one).to("meta"), "is on the device meta, .*; build it on the processor"),
+        (lambda one: deepcopy(one).to("meta"), "is on the device meta, .*; build the network on the CPU"),
         (lambda one: lambda x: one(x), "is a function, expected a torch.nn.Module"),
     ],
 )

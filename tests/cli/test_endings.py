@@ -41,7 +41,7 @@ def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch)
 
 @pytest.mark.process
 def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exit_code(call, made, monkeypatch):
-    full = "roarbench: cannot go on: No space left on device\n"
+    full = "roarbench: stopped: No space left on device\n"
     for words, stream, said in (
         (("table", *SMALL, "--store", made, "--format", "json"), "stdout", full),
         (("--help",), "stdout", full),
@@ -56,7 +56,7 @@ def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exi
 def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
     for module, name in ((linear, "experiment"), (run_suite, "run_suite")):
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
-    kept = "roarbench: interrupted; finished runs are stored, and the same command continues\n"
+    kept = "roarbench: interrupted; finished runs are stored, and the same command resumes the work\n"
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
     assert call("toy") == (code, "", "roarbench: interrupted; the unfinished work of toy is lost\n")
 

@@ -150,7 +150,7 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert found["difference"]["points"] == pytest.approx(rows["truth"]["gain"] - rows["random"]["gain"])
     assert "truth - random: " in call("compare", "truth", "random", *SMALL, "--store", made).out
     code, _, err = call("compare", "truth", "nobody", *SMALL, "--store", made)
-    assert code == 2 and err.startswith("roarbench: no row 'nobody' here; there are: ") and err.count("\n") == 1
+    assert code == 2 and err.startswith("roarbench: there is no row 'nobody' here, only: ") and err.count("\n") == 1
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 
@@ -237,8 +237,8 @@ BAD = [
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; use "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--address", "auto"), "--address names a Ray cluster; add --engine ray"),
-    (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
-    (("table", *SMALL, "--store", "\udcff"), "'?' cannot be read as utf-8; write a name that can"),
+    (("run", *SMALL, "--reference", ""), "the value after --reference is empty; write a value, or leave the option"),
+    (("table", *SMALL, "--store", "\udcff"), "'?' is not valid utf-8; rename the file"),
     (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is not a file"),
     (("run", *SMALL, "--data", "."), "planted is generated and not read from files; leave --data out"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),

@@ -54,7 +54,7 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
         assert "Traceback" not in log.read_text()
         if number == signal.SIGINT:
             said = log.read_text().splitlines()[-1]
-            assert said == "roarbench: interrupted; finished runs are stored, and the same command continues"
+            assert said == "roarbench: interrupted; finished runs are stored, and the same command resumes the work"
     kept = rows(store)
     assert 0 < kept < RUNS
     status = json.loads(call("status", *LARGER, "--store", store, "--format", "json").out)

@@ -107,7 +107,7 @@ SAME = "is the same for every network"
     [
         ((EXPLAINS, FIXED), f"the map of b {SAME}, so the verdict is that of a against 0: explains its network"),
         ((FIXED, EXPLAINS), f"the map of a {SAME}, so the verdict is that of b against 0: explains its network"),
-        ((FIXED, FIXED), "both maps are the same for every network, so neither can explain one"),
+        ((FIXED, FIXED), "both maps are the same for every network, so neither explains a particular network"),
         ((EXPLAINS, EXPLAINS), "no verdict: own-network gains are tested only against 0"),
         ((None, None), "no verdict"),
     ],

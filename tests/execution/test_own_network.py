@@ -126,8 +126,8 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
             explained, scored = divmod(point.seed, SIBLINGS)
             none = pack_answers(np.zeros(result.total, np.bool_))
             apart.results[point] = result if explained == scored else replace(result, correct=0, bits=none)
-    why = f"The 3 networks agree on the class of none of the {tiny_suite.TEST} test images, so own-network gain has "
-    why += "no images; use networks with the same classes, or more images."
+    why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images, so own-network gain "
+    why += "cannot be computed; use networks with the same classes, or more images."
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         table = make_suite_table(apart, protocol.name, None, None)
         assert {row.gain.value for row in table.rows} == {None}

@@ -95,7 +95,7 @@ def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_ch
         for point, row in quick.results.items()
     }
     gone = [row for row in record(replace(quick, results=rows)).rows if not row.place]
-    said = "made from a different reference than the other rows; compute it again in a fresh --store"
+    said = "made from a different reference than the other rows; compute the row again in a new --store"
     assert [row.id for row in gone] == ["grad"] and reasons(gone) == {said}
     guess = {"bits": pack_answers([n < 30 for n in range(300)]), "correct": 30}  # ten classes
     rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}

@@ -121,7 +121,7 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
 
     before = curves()
     unsaid = "results lack the checksum of the explained weights, which the other rows have"
-    told = f"grad has no rank (roar scalar): {unsaid}; compute it again in a fresh --store."
+    told = f"grad has no rank (roar scalar): {unsaid}; compute the row again in a new --store."
     for new, known in ((2, 6), (0, 8)):
         answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")
         read, other, _, last = answer.err.splitlines()
