@@ -1,6 +1,6 @@
-"""Sixteen features, four of them informative: does removing features tell which? Hooker et al. 2019, section 3.
+"""Does removing features identify the 4 informative ones among 16? Experiment of Hooker et al. 2019, section 3.
 
-One example is ``x = a z / 10 + d n + e / 10`` with label ``y = [z > 0]``. z and n are numbers and e has 16 entries,
+An example is x = a z / 10 + d n + e / 10, with the label y = [z > 0]. z and n are numbers and e has 16 entries,
 standard normal, new in every example. a and d have 16 standard normal entries, drawn once per *draw*; a is 0 beyond
 its first 4. The signal z is small beside the distractor n, so a classifier must cancel n by comparing features.
 
@@ -8,19 +8,19 @@ its first 4. The signal z is small beside the distractor n, so a classifier must
 
     q(S) = |a_S|^2 - (a_S . d_S)^2 / (0.01 + |d_S|^2)
 
-and, with examples without end, the accuracy ``1 - arccos(sqrt(q / (1 + q))) / pi``. So
+and, fitted to infinitely many examples, the accuracy 1 - arccos(sqrt(q / (1 + q))) / pi. Therefore
 
-* once the 4 informative features are gone, q = 0 and accuracy is chance, whatever else is left: they come first;
-* among them, removing the largest |a| first does the most damage up to one, two or three features in 95, 94 and 98 % of
-  draws and is within 0.0003 of it on average (200 draws, against all subsets): importance is |a|;
-* the other 12 tie at |a| = 0, as in the paper, and ties are broken by chance. They carry no signal of their own, yet
-  help to measure n. Without all 12, retrained accuracy is .804 instead of .826 (exact, mean of 12,000 draws).
+* the 4 informative features rank first: without them q = 0, so accuracy is at chance whatever other features are left;
+* their importance is |a|: in 95, 94 and 98 % of 200 draws, no other subset of one, two or three features lowers
+  accuracy more than the subset with the largest |a|, and on average that subset is within 0.0003 of the best one;
+* the other 12 features tie at |a| = 0, as in the paper, and are ranked at random. They contain no signal, but help to
+  estimate n: without all 12, retrained accuracy is .804 instead of .826 (exact, mean of 12,000 draws).
 
-The last point limits the paper's sentence that the inverted ranking loses nothing until t = .75 when the classifier is
-retrained: it loses 0.2 points by t = .25, 0.6 by .5, 2.2 by .75, then the rest. Without retraining the same ranking
-loses 2.2 points with its first feature and 15.5 by t = .5, because the old weights no longer cancel n (all exact, the
-same 12,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not say how many examples and
-draws it took; the numbers here are ours.
+Therefore the paper's statement that removal by the inverted ranking loses no accuracy until t = .75 if the classifier
+is retrained holds only approximately: the loss is 0.2 points at t = .25, 0.6 at .5 and 2.2 at .75. Without retraining,
+the loss is 2.2 points after the first feature and 15.5 at t = .5, because the old weights no longer cancel n (exact,
+the same 12,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not state its numbers of
+examples and draws; those here are our choice.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ Ranking = NDArray[np.int64]
 
 
 class ToyWorld(NamedTuple):
-    """World that is drawn once: how signal and distractor enter the features, both of shape (16,)."""
+    """A random world: weights of the signal and of the distractor in the features, both of shape (16,)."""
 
     signal: Floats
     distractor: Floats
@@ -66,7 +66,7 @@ class ToyCurve:
 
 @dataclass(frozen=True)
 class ToyResult:
-    """The experiment's numbers, with what is needed to compute them again."""
+    """The experiment's results, with the settings that reproduce them."""
 
     seed: int
     draws: int
@@ -80,8 +80,8 @@ def experiment(seed: int = 0, draws: int = 50) -> ToyResult:
     """Score three rankings with and without retraining, over several draws of the world.
 
     Args:
-        seed: Fixes everything; draw i is the same whatever the number of draws.
-        draws: How many worlds, each with its own training and test examples; at least 2.
+        seed: Seed of all random numbers; draw i does not depend on the number of draws.
+        draws: Number of worlds, each with its own training and test examples; at least 2.
 
     Raises:
         ValueError: `draws` is below 2.
@@ -120,7 +120,7 @@ def _curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[list[flo
 
 
 def draw_world(rng: np.random.Generator) -> ToyWorld:
-    """Draw how signal and distractor enter the features; the signal only the first 4."""
+    """Draw the weights of signal and distractor in the features; the signal has weights in the first 4 only."""
     signal = rng.standard_normal(FEATURES)
     signal[INFORMATIVE:] = 0
     return ToyWorld(signal, rng.standard_normal(FEATURES))
@@ -149,10 +149,11 @@ def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
 
 
 def fit(examples: Examples) -> Floats:
-    """Return the least squares weights for the label, (17,), the constant last; the smallest ones where many fit.
+    """Return the least-squares weights for the label, (17,), the constant last; of equally good weights, the smallest.
 
-    Solves the normal equations. A removed feature is constant, so they are singular but for rounding (1e-16 of the
-    largest entry); the distractor's variance is about 2,000 times the noise's, so that nothing real is below 1e-10.
+    Solves the normal equations. A removed feature is constant, so the equations are singular up to rounding (1e-16 of
+    the largest entry). The distractor's variance is about 2,000 times the noise's, so no true eigenvalue is below
+    1e-10.
     """
     x = _with_constant(examples.x)
     # einsum instead of @: BLAS on busy cores takes ten times as long for thousands of small products

@@ -37,7 +37,7 @@ class Explained(NamedTuple):
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
     def by(self, networks: Sequence[nn.Module]) -> "Explained":
-        """Return the same batch, explained with one of these copies of all networks."""
+        """Return the batch with the explained network replaced by its copy in `networks`."""
         return self._replace(model=networks[self.number])
 
 
@@ -52,7 +52,7 @@ Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or 
 
 @dataclass(frozen=True)
 class Explainers:
-    """Estimators by name; maps of built-in ones are computed together, so a family shares passes of noisy images."""
+    """Estimators by name; built-in estimators share the passes of noisy images through the network."""
 
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
@@ -61,7 +61,7 @@ class Explainers:
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
     def call_functions(self, explained: Explained) -> Maps:
-        """Compute, by name, the maps of the caller's functions and of LRP, which may only run in the calling thread."""
+        """Compute the maps of the caller's functions and of LRP, by name; both may only run in the calling thread."""
         traced = {name: row for name, row in self.table.items() if row.base == "lrp"}
         made = self._maps_of(traced.values(), explained)
         found = {name: made[row.id] for name, row in traced.items()}
@@ -71,13 +71,13 @@ class Explainers:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.
 
         Args:
-            explained: A batch, with the network or a copy.
-            called: Maps by `call_functions`; all others are made here.
+            explained: A batch, with the network or a copy of it.
+            called: Result of `call_functions`; the maps of all other estimators are made here.
             unit: Unit of a feature.
         """
         table = {name: row for name, row in self.table.items() if name not in called}
         made = self._maps_of(table.values(), explained)
-        release_freed_memory()  # of the passes; other threads may need it
+        release_freed_memory()  # memory of the passes, which other threads may need
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
@@ -133,7 +133,7 @@ class Explainers:
         return CallerError(said) if faults else None
 
     def _maps_of(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
-        """Make maps by id; LRP traces the network, so it gets the network without the `_Centred` wrapper."""
+        """Make maps by id; for LRP, which traces the network, the network has no `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.base == "lrp"]
         batch = Batch(explained.images, explained.targets, explained.ids)
@@ -153,7 +153,8 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first.
 
     Raises:
-        CallerError: An estimator is neither a function or class that makes maps, nor precomputed maps.
+        CallerError: An estimator is neither a built-in id, nor a function or class that makes maps, nor an array of
+        maps.
     """
     keep_freed_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
@@ -190,7 +191,7 @@ def _name_ids(given: Any) -> dict[str, str]:
 def _table_row(name: str) -> Estimator:
     row = find_estimator(name)
     if row.submitted or row.uses_ground_truth or row.uses_prediction or row.variant != "trained" or not row.has_map:
-        raise CallerError(f"'{name}' needs a suite; pass a submission's function, or an id from `roarbench estimators`")
+        raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
     return row
 
 
@@ -201,7 +202,7 @@ def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
         return _arrays(name, given, images, networks)
     kind = type(given).__name__
     if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
-        raise CallerError(f"{name} is an object of {kind}, which belongs to one network; pass the class {kind}")
+        raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
     raise CallerError(f"{name} is a {kind}; expected a function of {_TAKES}")
 
 
@@ -218,7 +219,7 @@ class _Centred(nn.Module):
 
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
-    """Wrap a function or class; a batch's first image seeds its random generator, identically for every network."""
+    """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
     call = _adapt_function(name, given)
 
     def explain(explained: Explained) -> Tensor:
@@ -234,7 +235,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
 def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of (model, images, targets, generator) that calls the given one according to its signature."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
-        raise CallerError(f"{name} is bound to a captum object and so to one network; pass the class")
+        raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
     try:
         held = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):

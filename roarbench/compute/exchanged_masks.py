@@ -34,7 +34,7 @@ class ExchangedImages:
     """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
-    # removal masks by ranking and level, each with the rankings of all n images, or of all lenders; all of one unit
+    # removal masks by ranking and level, all of one unit, of the n images or, if `lent`, of another set of images
     cuts: Sequence[StreamedMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit

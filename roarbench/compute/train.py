@@ -95,7 +95,7 @@ def fit(
             if (done % look_every == 0 or done == training.steps) and not math.isfinite(
                 loss := training.losses[-1].item()
             ):
-                found = f"loss {loss} at step {done - 1} of {training.steps}"
+                found = f"the loss is {loss} at step {done - 1} of {training.steps}"
                 raise Diverged(f"{found}, expected a finite number; lower the peak learning rate")
             ending = asked()
             if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):

@@ -174,7 +174,9 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
         datasets.disable_progress_bars()
     if datasets.get_dataset_default_config_name(str(folder)) is None:
         names = list_some(datasets.get_dataset_config_names(str(folder)))
-        raise DataError(f"{folder} has several configurations: {names}; name the folder that holds the files of one")
+        raise DataError(
+            f"{folder} has several configurations: {names}; name the folder that holds the files of one configuration"
+        )
     found = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in found.items()}
     if len(splits) == 1:
@@ -199,7 +201,7 @@ def refuse_missing_shards(files: list[Path]) -> None:
         there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
         if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
             seen = f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}'"
-            raise DataError(f"{seen}; download the missing ones: {list_some(lacking)}")
+            raise DataError(f"{seen}; download the missing files: {list_some(lacking)}")
 
 
 def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:

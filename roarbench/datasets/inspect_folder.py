@@ -258,7 +258,7 @@ def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -
     named = [name for name in usual if name in found]
     if not named and len(found) != 1:
         seen = f"{len(found)} columns may hold {what}: {', '.join(found)}" if found else f"no column holds {what}"
-        raise DataError(f"{file.name}: {seen}; name it '{usual[0]}', or write the suite's file by hand")
+        raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
     return named[0] if named else found[0]
 
 

@@ -32,7 +32,7 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
     if top is None and not any(means) and set(stds) == {1.0}:
         ways = "std = [255, …] for [0, 1], or range = 255 for [0, 255]"
-        raise CallerError(f"{seen}, which fits both images in [0, 1] and in [0, 255]; write {ways}")
+        raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
     (largest,) = _numbers([top]) or (0.0,)

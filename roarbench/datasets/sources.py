@@ -276,7 +276,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
     """
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
-        words = f"of {record.name}" if least == record.classes else f"that {record.name} needs at least"
+        words = f"of {record.name}" if least == record.classes else f"that {record.name} needs"
         raise DataError(f"--max-images {limit} is below the {least} classes {words}; use {least} or more")
     most = max(record.images.values())
     if limit is not None and limit > most:

@@ -208,9 +208,9 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not found:
-        seen = f"{path.name}: no column has the usual name of a class column ({', '.join(LABELS)})"
+        seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABELS)})"
         raise DataError(
-            f"{seen}, and the last column holds no classes; rename the class column, or see docs/own-data.md"
+            f"{seen}, and the last holds no classes; name the class column '{LABELS[0]}', or see docs/own-data.md"
         )
     return found[0]
 

@@ -79,7 +79,7 @@ def format_designs(designs: list[Design], device: str) -> Iterator[str]:
 
 
 def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield suites from the long one to the short one, each with one more setting of the short one."""
+    """Yield suites from the full suite to its fast version; each has one more setting of the fast version."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)
     recipe = short.recipe_record

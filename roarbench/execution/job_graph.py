@@ -234,7 +234,7 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Reference
 
 
 def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
-    """Yield the steps that score networks with each other's maps: each has one map, and levels for seconds of work."""
+    """Yield steps that score networks with each other's maps; a step has one map and as many levels as take seconds."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)

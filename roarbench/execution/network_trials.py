@@ -193,10 +193,10 @@ class PeakTrials(NamedTuple):
 
 
 def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
-    """Find a peak learning rate by three short trainings: the second largest of the nearly best.
+    """Find a peak learning rate by three short trainings: the second largest of the nearly best rates.
 
-    If only one rate is nearly best, it is chosen. The largest is avoided because a full training stays longer at its
-    peak and may diverge even if a short one does not. All draws use one seed, so the same suite and images give the
+    If only one rate is nearly best, this rate is chosen. The largest is avoided because a full training stays longer at
+    its peak and may diverge even if a short one does not. All draws use one seed, so the same suite and images give the
     same peak. No test image is read.
 
     Raises:

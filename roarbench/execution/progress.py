@@ -137,13 +137,13 @@ class _Share:
         self.took += seconds
 
     def pace(self, expected: float) -> float:
-        """Return wall seconds per core-second: the expected value, gradually replaced by the measured one."""
+        """Return wall seconds per core-second: the expected value, gradually replaced by the measured value."""
         trust = _TRUST * self.total
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
 
 class Stages(Meter):
-    """Shows the current stage of a few stages."""
+    """Display of the stage that has begun last, of a fixed number of stages."""
 
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
@@ -161,7 +161,7 @@ class Stages(Meter):
 
 
 class Watch(Meter):
-    """Shows the progress of the work and the time left.
+    """Display of the progress of the work and of the time left.
 
     Each kind of step is timed separately, because their estimates err by different factors. An estimate has the weight
     of a fraction `_TRUST` of measured work, so the time left changes gradually.
@@ -239,7 +239,7 @@ def _kind(step: Step) -> str:
 
 
 class DecodeWatch(Meter):
-    """Shows the disk space and the progress of decoding a data set."""
+    """Display of the disk space and the progress of decoding a data set."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)

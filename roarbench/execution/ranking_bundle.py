@@ -81,7 +81,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         StoreError: The folder does not match its index, the suite or its images, or the store has different files.
     """
     root, index = work.workspace.root, _read_index(folder)
-    # without rankings the folder has references alone
+    # a folder without rankings has only explained networks
     specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []
     _check_names(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
@@ -126,7 +126,7 @@ def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _needed(names: Iterable[str]) -> set[str]:
-    """Return the files that cannot be made again from the others: all but the networks' predictions."""
+    """Return the files that an export must have: all except predictions, which can be computed from weights."""
     return {name for name in names if not name.endswith(".npz")}
 
 
@@ -146,7 +146,7 @@ def _read_index(folder: Path) -> ShippedIndex:
         index = ShippedIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
         check_record(index)
         if index.format != 1:
-            raise ValueError(f"it has format {index.format}, this version reads format 1")
+            raise ValueError(f"its format is {index.format}, but this version of roarbench reads format 1")
     except _ODD as error:
         raise StoreError(f"{path} is not an index of rankings: {fit_on_one_line(str(error), 200)}") from None
     return index
@@ -154,7 +154,7 @@ def _read_index(folder: Path) -> ShippedIndex:
 
 def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
     """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
-    expected = f"{work.suite.title} on images {work.images.fingerprint[:8]}"
+    expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
         raise StoreError(f"{folder} has files for {index.suite} on images {index.data[:8]}, expected {expected}")
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
@@ -165,7 +165,7 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
     wanted = _needed(wanted) | (wanted & {*index.files})
     for names, where in ((found, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):
-            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is only in one of {INDEX} and {where}")
+            raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
 
 
 def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:

@@ -1,4 +1,4 @@
-"""A suite: blocks of cells on one data set with one network, as frozen records, and its controls."""
+"""Suites as frozen records: blocks of cells on one data set, the networks, and the controls that apply."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
-REPLICATION = 10_000  # distance between the seeds of two replications: their seeds are disjoint
-# Maximum references that score each other's maps. Seed 100 i + j stands for the map of reference i and the correctness
-# of reference j, so a suite with more references shares these runs
+REPLICATION = 10_000  # difference between the seeds of two replications, which therefore share no seed
+# Maximum number of references that are scored with each other's maps. Seed 100 i + j denotes the map of reference i and
+# the predictions of reference j, so a suite with more references has these runs, too
 SIBLINGS = 100
 _COLOUR = ("colour-deviation", "saturation-deviation")
-# after CONTROLS: the strongest controls of studies/corpus, found on images of no leaderboard
+# CONTROLS, then the strongest controls of studies/corpus, which were selected on images that no leaderboard uses
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
@@ -38,8 +38,8 @@ class Block:
 
     protocol: Protocol
     estimators: tuple[str, ...]  # ids in the order of the suite's tables
-    levels: tuple[float, ...]  # levels above 0; blocks with a cell at t = 0 always include that cell
-    seeds: int  # number of seeds of each cell, from 0
+    levels: tuple[float, ...]  # levels above 0; a block also has the cell at t = 0, except mask-only blocks
+    seeds: int  # number of seeds of each cell; seeds start at 0
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
 
@@ -49,7 +49,7 @@ class GivenNetwork:
     """An explained network with given weights, in a suite whose networks may differ in architecture."""
 
     model: str  # name of the network, see `SuiteSpec.model`
-    given: str  # `NAME@CHECKSUM` of the weights, or `torchvision:NAME/WEIGHTS`
+    given: str  # `NAME@CHECKSUM` of a file's weights; `torchvision:NAME/WEIGHTS` or `timm:NAME`
     source: str = ""  # Python file that builds the network; empty for networks of the table
     weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
@@ -64,10 +64,10 @@ class CustomSuite:
     """The part of a suite that comes from a user's file."""
 
     blocks: tuple[Block, ...]  # requested cells
-    references: int  # number of explained networks without given weights
-    dataset: DatasetRecord | None = None  # the suite's own data set; None for a data set of the table
+    references: int  # number of explained networks if no weights are given
+    dataset: DatasetRecord | None = None  # the suite's own data set; None for one of the catalogue
     source: str = ""  # Python file that builds the network; empty for networks of the table
-    explains: str = ""  # explained published weights, see `SuiteSpec.given`; empty for trained networks
+    explains: str = ""  # published weights to explain, see `SuiteSpec.given`; empty for trained networks
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, with reasons
 
 
@@ -89,12 +89,12 @@ class SuiteSpec:
     # references
     given: str = ""
     maps: Making = Making.FLOAT32  # settings of the references' maps
-    references: int = 1  # number of explained networks; reference s mod `references` ranks seed s of a cell
+    references: int = 1  # number of explained networks; seed s of a cell uses the maps of reference s mod `references`
     replication: int = 0  # number of the replication, which has other seeds and references; 0 for the original
     own: CustomSuite | None = None  # the part from a user's file; None for published suites
-    # split whose masks tune the common networks on a row; with the test split, no training image needs an explanation
+    # split whose masks tune the common networks on a row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
-    # words of a title for another fill or unit (`selection.set_fill_and_unit`); empty for the suite's own
+    # part of the title that names another fill or unit (`set_fill_and_unit`); empty for the suite's own
     measured: str = field(default="", compare=False)
     # ids of estimators that a store adds to the suite (`add_estimators`)
     entered: frozenset[str] = field(default=frozenset(), compare=False)
@@ -131,11 +131,11 @@ class SuiteSpec:
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
     def given_to(self, number: int) -> str:
-        """Return `NAME@CHECKSUM` of an explained network's given weights; empty if it is trained."""
+        """Return an explained network's given weights, as in `given`; empty if the network is trained."""
         return self.given.split(",")[number] if self.given else ""
 
     def explained(self, cell: Cell, seed: int) -> int:
-        """Return the number of the network that a cell's map explains; the next one for the twin `other-reference`."""
+        """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
         number = (
             find_explained_and_scored_network(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         )
@@ -148,21 +148,21 @@ class SuiteSpec:
         ) % self.references
 
     def reference_seed(self, number: int) -> int:
-        """Return the seed of an explained network; the next seed is that of its untrained copy.
+        """Return the seed of an explained network; the network's untrained copy has the next seed.
 
-        Given weights have the first network's seed, because their checksum identifies them.
+        All networks with given weights have the first network's seed, because checksums distinguish them.
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def fill(self, protocol: Protocol) -> str:
-        """Return the fill of a protocol's tables: the first that the suite has for it, or the mean."""
+        """Return the fill of a protocol's tables: that of the protocol's first block, or the mean."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
     def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return the rows and the levels above 0 of a protocol with this unit and fill.
 
-        For a protocol that is computed from others, return the rows and levels that all of these have. The default fill
-        is that of the protocol's tables.
+        For a protocol that is computed from other protocols, return the rows and levels that all of them have. The
+        default fill is that of the protocol's tables.
         """
         rows, levels, fill = [], [], fill or self.fill(protocol)
         for part in protocol.made_of or (protocol,):
@@ -175,22 +175,22 @@ class SuiteSpec:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Return the ids of all estimators in order, each once."""
+        """Return the ids of all estimators in order, without duplicates."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
 
     @property
     def estimator_records(self) -> tuple[Estimator, ...]:
-        """Return all estimators in order, each once."""
+        """Return the records of all estimators in order, without duplicates."""
         return tuple(map(find_estimator, self.estimators))
 
     @property
     def placed(self) -> tuple[str, ...]:
-        """Return the ids of the estimators that have a place in tables, in order."""
+        """Return the ids of the estimators that tables rank, in order."""
         return tuple(estimator.id for estimator in self.estimator_records if estimator.is_ranked)
 
     @property
     def dataset_record(self) -> DatasetRecord:
-        """Return the data set."""
+        """Return the record of the data set: the suite's own, or that of the catalogue."""
         return self.own and self.own.dataset or find_dataset(self.dataset)
 
     @property
@@ -221,19 +221,19 @@ class SuiteSpec:
         return controls | (dict(self.own.left_out) if self.own else {})
 
     def why_not(self, estimator: str) -> str:
-        """Explain why an estimator does not apply to the images or network, as far as known; empty if it applies."""
+        """Explain why an estimator does not apply to the images or network; empty if it applies or was not tried."""
         if EstimatorId.read(estimator).explains_next and self.references < 2:
-            return "its maps are of the next reference, but the suite has only one; write references = 2"
+            return "its maps explain the next reference, but the suite has only one reference; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property
     def recipe_record(self) -> Recipe:
-        """Return the recipe for degraded images."""
+        """Return the recipe by which networks are trained on degraded images."""
         return find_recipe(self.recipe)
 
 
 def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
-    """Return the controls that apply to a data set: Random alone for tables."""
+    """Return the controls that apply to a data set; for tables only Random."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
 
 
@@ -250,7 +250,7 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
 
 
 def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
-    """Return the controls that a row has to beat: none about colour for grey images, none about edges for tables."""
+    """Return the controls that a row has to beat; grey images lack those of colour, tables those of edges."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
     return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)

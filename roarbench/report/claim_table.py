@@ -31,7 +31,7 @@ from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
 def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
-    """Return mean accuracies of a suite's complete and consistent cells; none at chance."""
+    """Return mean accuracies of a suite's complete and consistent cells; empty if networks are at chance."""
     roar, unretrained = (
         {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
     )
@@ -51,7 +51,7 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 class Measure(NamedTuple):
-    """The numbers on which claims are tested, with draws by row and level; a row's gain is stored at level 0."""
+    """Numbers on which claims are tested, and a function that returns a row's draws at a level; level 0 is the gain."""
 
     tables: Tables
     draws: Callable[[str, float], Sample | None]
@@ -75,7 +75,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
 
 
 def collect_negated_gains(evidence: Evidence) -> Measure:
-    """Return negated own-network gains of complete rows, because claims take lower as better; none at chance."""
+    """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
     gains = {

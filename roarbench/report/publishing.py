@@ -37,7 +37,7 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
     known = {file.path for file in read_index(before)} if before else set()
     new = {file: results for file, results in found.items() if file.path not in known}
     if not new:
-        return "No file is new. All published rows are as they were.\n"
+        return "There is no new file, and all published rows are unchanged.\n"
     lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
     parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
     for suite in dict.fromkeys(file.suite for file in new):
@@ -45,7 +45,9 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
             f"### {suite} with the new results",
             _board(folder, suite, [file for file in found if file.suite == suite]),
         ]
-    return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
+    return "\n\n".join(
+        [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
+    )
 
 
 def _names(results: list[RunResult]) -> str:

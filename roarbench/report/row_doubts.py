@@ -86,7 +86,7 @@ def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
 
 
 def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    """Yield findings of `validate`, the provenance level, and uncommitted code."""
+    """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
         if text:

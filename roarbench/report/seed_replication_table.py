@@ -136,7 +136,7 @@ def _against_random(row: ReplicatedRow, own: bool) -> str:
 
 
 def _sums(found: Replication) -> list[str]:
-    """Describe the totals."""
+    """Count equal and opposed verdicts, and gains inside their prediction intervals, in sentences."""
     asked, same = found.beats
     lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []
     lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]

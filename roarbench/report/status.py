@@ -104,7 +104,7 @@ def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
     blamed = {failure["estimator"]: _is_blamed(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
-    words = "the same file would fail again; submit a corrected file as a new row, and take this one off the board"
+    words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
     lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
     due = Hint("failed runs are not tried again until `{}` makes them due", "retry")
     return lines if all(blamed.values()) else [*lines, due]

@@ -287,7 +287,7 @@ def make_suite_table(
     if table is None:
         raise _make_lacking_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
-        lacking = f"no {wanted.name} of {', '.join(rows or ())}"
+        lacking = f"no {wanted.name} results of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave these rows out")
     return table
 

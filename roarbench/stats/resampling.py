@@ -206,8 +206,9 @@ class _ReferenceDraws:
 
     For each explained network, the deviation of a row's curve is the sum of a part that all rows share and a part of
     its own; both parts have the same covariance between levels. The total variance and the variance of the own parts
-    are drawn by their degrees of freedom. The own parts have many more, so differences between rows are known more
-    precisely. The variance of a row is then drawn from the pooled variance and the row's own mean square (Smyth 2004).
+    are drawn by their degrees of freedom. The own parts have many more degrees of freedom, so differences between rows
+    are known more precisely. The variance of a row is then drawn from the pooled variance and the row's own mean square
+    (Smyth 2004).
     """
 
     def __init__(self, spread: References, scores: Correctness, bootstrap: Bootstrap) -> None:

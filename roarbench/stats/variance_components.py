@@ -54,9 +54,9 @@ class References:
 def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
     """Estimate the variance between explained networks by a two-way analysis of variance of areas, rows by networks.
 
-    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. A row or level that lacks networks
-    contributes those that it has. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares:
-    for K rows that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2).
+    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. If a row or level lacks some networks,
+    its other networks are used. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: for
+    K rows that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2).
 
     Returns:
         None if no row has two networks with results at all its levels.

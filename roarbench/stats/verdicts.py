@@ -149,7 +149,7 @@ class ControlComparison(NamedTuple):
 
     @property
     def over(self) -> Estimate:
-        """Return the row's gain minus the nearest control's, in accuracy points."""
+        """Return the row's gain minus that of the control that is hardest to beat, in accuracy points."""
         return self.against[self.nearest].difference
 
     @property

@@ -116,8 +116,8 @@ class Checksums:
 
     def _refuse(self, seen: str) -> NoReturn:
         raise StoreError(
-            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; use the folder where "
-            "it was made as --store, copy the references, rankings and networks of that folder here, or use a new "
+            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; use that store's "
+            "folder as --store, copy its references, rankings and networks to this folder, or use a new "
             "--store and --db"
         )
 

@@ -27,7 +27,7 @@ class Provenance:
     def known(self) -> dict[str, str]:
         """Return the known versions and hardware by name, without characters that markup may interpret.
 
-        Rows without a precision lack the device: they are from versions that always recorded `cpu`.
+        The device is left out for rows without a precision, because their versions always recorded `cpu`.
         """
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         if "precision" not in values:

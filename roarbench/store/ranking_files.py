@@ -191,7 +191,7 @@ def refuse_mixed_devices(parts: Path, told: Iterable[Mapping[str, Any]]) -> None
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(
-            f"{parts} has maps computed on {names}, expected one kind of device; {suggest_remedy(parts)} on one kind"
+            f"{parts} has maps computed on {names}, expected one kind of device; {suggest_remedy(parts)} on either kind"
         )
 
 

@@ -197,7 +197,7 @@ class ResultsStore:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Run the block without waiting for the server, because this process ends; database errors are ignored."""
+        """Run the block without waiting for an unreachable server, as the process ends; database errors are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):

@@ -44,13 +44,13 @@ class RunResult:
     def __post_init__(self) -> None:
         length = (self.total + 7) // 8
         if self.total < 1 or len(self.bits) != length:
-            raise ValueError(f"the correctness of {self.total} images has {length} bytes, got {len(self.bits)}")
+            raise ValueError(f"the correctness of {self.total} images needs {length} bytes, got {len(self.bits)}")
         packed = int.from_bytes(self.bits, "big")
         if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
             raise ValueError(f"correct is {self.correct} of {self.total} images, which contradicts the bits")
         if self.probability is not None and len(self.probability) != 4 * self.total:
             raise ValueError(
-                f"the probabilities of {self.total} images have {4 * self.total} bytes, got {len(self.probability)}"
+                f"the probabilities of {self.total} images need {4 * self.total} bytes, got {len(self.probability)}"
             )
 
     @property

@@ -192,7 +192,7 @@ def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) 
 
 
 def find_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the notes on these subjects within a transaction."""
+    """Return the notes on these subjects, read within a transaction."""
     if not subjects or not inspect(connection).has_table(remarks.name):
         return {}
     keys = {f"{kind} {subject}": subject for subject in subjects}

@@ -103,9 +103,10 @@ class ExportedFile:
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
             found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
         if found != FORMAT or not schema.equals(COLUMNS):
-            seen = f"has format {found}" if found and found != FORMAT else "is not an export"
-            expected = f"this version reads format {FORMAT}"
-            raise StoreError(f"{path} {seen}, {expected}; export the results again with this version")
+            seen = "is not an export"
+            if found and found != FORMAT:
+                seen = f"has format {found}, but this version reads format {FORMAT}"
+            raise StoreError(f"{path} {seen}; export the results again with this version")
         self._check_footer()
 
     def _check_footer(self) -> None:
@@ -140,13 +141,15 @@ class ExportedFile:
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
             raise self._too_large(
-                f"a value of {format_bytes(longest)} in {name}, expected {format_bytes(_VALUE)} at most"
+                f"a value of {format_bytes(longest)} in {name}, expected at most {format_bytes(_VALUE)}"
             )
         return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
 
     def _check_size(self, unpacked: int) -> None:
         if unpacked > self._most:
-            raise self._too_large(f"{format_bytes(unpacked)} unpacked, expected {format_bytes(self._most)} at most")
+            raise self._too_large(
+                f"{format_bytes(unpacked)} of unpacked data, expected at most {format_bytes(self._most)}"
+            )
 
     def _too_large(self, seen: str) -> StoreError:
         return StoreError(f"{self._path} has {seen}, so nothing was added; name a file that `roarbench export` wrote")

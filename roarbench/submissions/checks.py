@@ -92,8 +92,8 @@ class Accepted:
 
 
 _WARNINGS = {
-    Warned.NETWORK: "it ignores the network: with other weights it gives the same map (Adebayo et al. 2018)",
-    Warned.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
+    Warned.NETWORK: "the estimator ignores the network: with other weights its map is the same (Adebayo et al. 2018)",
+    Warned.CLASS: "the estimator ignores the target: for another class its map is the same (Adebayo et al. 2018)",
     Warned.CONSTANT: "a map is constant, so its ranking is random",
 }
 

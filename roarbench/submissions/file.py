@@ -103,7 +103,7 @@ def _find_called_name(node: ast.expr) -> str:
 
 
 def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield names and values of single assignments, in order."""
+    """Yield name and value of each assignment to a single name, in order."""
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target, value = statement.targets[0], statement.value

@@ -32,7 +32,7 @@ def redrawn_of(fixed):
 
 
 def test_a_training_that_diverges_says_so_early():
-    with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
+    with pytest.raises(Diverged, match=r"the loss is (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
         fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
 
 

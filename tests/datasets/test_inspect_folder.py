@@ -225,7 +225,7 @@ def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
     for name in "ab":
         write_set(tmp_path / "set" / name, [0, 1] * 4)
     (tmp_path / "set" / "README.md").write_text(CARD)
-    said = "set has several configurations: first, second; name the folder that holds the files of one$"
+    said = "set has several configurations: first, second; name the folder that holds the files of one configuration$"
     with pytest.raises(DataError, match=said):
         infer_dataset(tmp_path / "set", print)
     record, _ = looked(tmp_path / "set" / "a")
@@ -247,7 +247,7 @@ def test_a_missing_file_of_a_split_is_refused(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
     with pytest.raises(
-        DataError, match="has 2 of the 3 files of 'train'; download the missing ones: train-00001-of-00003"
+        DataError, match="has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
     ):
         looked(tmp_path / "set")
 

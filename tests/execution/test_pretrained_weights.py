@@ -137,7 +137,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
         (lambda w: {"net": w, "mean": "120", "std": "111"}, "has mean 120 and std 111; expected 3 numbers each"),
         (
             lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3},
-            "which fits both images in [0, 1] and in [0, 255]; write std",
+            "which suits images in [0, 1] and images in [0, 255]; write std",
         ),
         (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
     ],

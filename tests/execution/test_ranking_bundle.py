@@ -78,7 +78,7 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
     with (
         ResultsStore.open(find_default_url(tmp_path / "c")) as store,
-        pytest.raises(StoreError, match="is only in one of index.json and the folder"),
+        pytest.raises(StoreError, match="is not in both index.json and the folder"),
     ):
         import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
 
@@ -97,13 +97,13 @@ TAMPERED = {
     "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
     "a file too many": (
         lambda f: (f / "more.pt").write_text(""),
-        "more.pt is only in one of index.json and the folder",
+        "more.pt is not in both index.json and the folder",
     ),
-    "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "only in one of"),
-    "other images": (lambda f: edit(f, data="0" * 32), "on images 00000000, expected tiny v1 on images"),
+    "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),
+    "other images": (lambda f: edit(f, data="0" * 32), "on images 00000000, expected tiny v1 on images with"),
     "no index": (lambda f: (f / "index.json").unlink(), "index.json; name a folder of `roarbench rankings export`"),
     "a link": (link, "is a link"),
-    "a newer format": (lambda f: edit(f, format=2), "has format 2"),
+    "a newer format": (lambda f: edit(f, format=2), "its format is 2"),
     "two lines about it": (lambda f: edit(f, about="a\nb"), "not an index of rankings"),
 }
 

@@ -144,13 +144,13 @@ def column(name, values):
         (suite("blocks", 0, levels=[i / 2000 for i in range(1, 2000)], seeds=1000), "runs, expected at most 1,000,000"),
         (suite("blocks", 0, fill="<img>"), "no fill '<img>'"),
         (packed(2), "twice, so nothing was added"),
-        (packed(20, bits=b"x" * 2**20), "unpacked, expected 17 MB at most"),  # a few kB that ask for 20 MB
-        (packed(1, record="x" * 2**23), "a value of 8 MB in record, expected 4 MB at most"),
+        (packed(20, bits=b"x" * 2**20), "of unpacked data, expected at most 17 MB"),  # a few kB that ask for 20 MB
+        (packed(1, record="x" * 2**23), "a value of 8 MB in record, expected at most 4 MB"),
         (packed(1001), "1,001 rows, expected at most 1,000"),
         (packed(1, "zstd"), "is packed with ZSTD, which exports never use"),
-        (column("correct", pa.array([[[1]]] * 3)), "is not an export, this version reads format 1"),
+        (column("correct", pa.array([[[1]]] * 3)), "is not an export; export the results again"),
         (column("record", pa.array([b"\xff"] * 3).view(pa.string())), "is not a Parquet file"),
-        (altered(roarbench_format="2"), "has format 2, this version reads format 1"),
+        (altered(roarbench_format="2"), "has format 2, but this version reads format 1"),
         (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is not an export"),
         (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is not a Parquet file"),
         (lambda path: path.write_bytes(b""), "is not a Parquet file"),
