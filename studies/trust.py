@@ -1,8 +1,8 @@
-"""What the board's page on trust says: numbers of the studies' pages, taken from their tables.
+"""Write the texts of the board's trust page, with the numbers in the tables of the studies' pages.
 
     python -m studies.trust
 
-writes leaderboard/trust.json. No number is typed here: each is read where its study wrote it.
+writes leaderboard/trust.json. Every number is read from the page of its study.
 """
 
 import json
@@ -15,8 +15,8 @@ from studies.page import program
 
 ROOT = Path(__file__).parents[1]
 TRUST = ROOT / "leaderboard" / "trust.json"
-KNOWN = "Is the better map found where it is known?"
-AGAIN = "Does it come out the same again?"
+KNOWN = "Does matched gain find the better map if it is known?"
+AGAIN = "Are the results the same in another run?"
 _LIMITS = re.compile(
     r"^\*\*(?:Left out|Where it falls short|What it cannot do)\.\*\* (.+)$|^(What it cannot tell: .+)$", re.M
 )
@@ -26,7 +26,7 @@ Finding = dict[str, str]
 
 
 def finding(title: str, page: str, call: str, number: str, words: str) -> Finding:
-    """Return one answer of a study: the question of its group, a number and what it counts, and the command."""
+    """Return one result of a study: the question of its group, a number, what it counts, and the command."""
     command = f"python -m studies.{call}"
     return {"title": title, "number": number, "words": words, "command": command, "page": f"studies/{page}"}
 
@@ -44,63 +44,65 @@ def total(rows: list[list[str]], column: int) -> int:
 
 
 def photographs() -> Finding:
-    """Count pairs of maps of which one was made worse step by step."""
+    """Count the correctly ordered pairs of maps, one of which was made worse step by step."""
     page = "known_order/README.md"
     rows = rows_of(page, "matched |")
     maps, null = ([row for row in rows if (row[1] == "random-blurred") is blurred] for blurred in (False, True))
     (right, wrong, undecided), nulls = ([total(part, column) for column in (-3, -2, -1)] for part in (maps, null))
     words = (
-        f"pairs of photographs’ maps, one of them made worse on purpose, are put in order by matched gain, "
-        f"{wrong} the wrong way. Of {sum(nulls)} pairs that know nothing it orders {sum(nulls[:2])}."
+        f"pairs of maps of photographs, one of them deliberately made worse, are ordered correctly by matched gain, "
+        f"{wrong} wrongly. Of {sum(nulls)} pairs without information it orders {sum(nulls[:2])}."
     )
     return finding(KNOWN, page, "known_order.run", f"{right} of {right + wrong + undecided}", words)
 
 
 def corpus() -> Finding:
-    """Count the maps made without a network that are called better all the same."""
+    """Count the maps made without a network that beat every control."""
     page = "corpus/README.md"
     ((_, maps, random, beats, *_),) = rows_of(page, "matched |")
     words = (
         f"maps made without a network beat every control by matched gain. {random} of them are better than Random, "
-        "which is why that verdict is no evidence here."
+        "so that verdict alone is no evidence."
     )
-    return finding("Can a map win without a network?", page, "corpus.run", f"{beats} of {maps}", words)
+    return finding(
+        "Does a map made without a network beat every control?", page, "corpus.run", f"{beats} of {maps}", words
+    )
 
 
 def again() -> Finding:
-    """Count verdicts that came out the same in another run."""
+    """Count the verdicts that are the same in another run."""
     page = "replication/README.md"
     ((_, _, pairs, inside, _, verdicts),) = rows_of(page, "`roar`", 1, "references crossed, as here")
     same, opposed = verdicts.split(" / ")
     words = (
-        f"verdicts against all controls are the same in {pairs} pairs of runs with other networks and seeds, {opposed} "
+        f"verdicts against all controls are equal in {pairs} pairs of runs with other networks and seeds, {opposed} "
         f"opposed, under ROAR; {inside.partition(' (')[0]} gains lie in the other run’s prediction interval."
     )
     return finding(AGAIN, page, "replication.run --store DIR", same.partition(" (")[0], words)
 
 
 def matched_again() -> Finding:
-    """Count verdicts beside every control that came out the same in another run by matched gain."""
+    """Count the verdicts against every control that are the same in another run by matched gain."""
     page = "replication/README.md"
     rows = [row[1:] for row in rows_of(page, "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
     pairs = [(one == "yes", other == "yes") for row in rows for one, other in combinations(row, 2)]
     words = (
-        f"answers to “does it beat every control?” are the same in pairs of {len(rows[0])} runs by matched gain, "
-        "of disjoint seeds and networks, one of them in float32."
+        f"verdicts “beats every control” are equal in pairs of {len(rows[0])} runs by matched gain, "
+        "with different seeds and networks; one run computed in float32."
     )
     same = sum(one == other for one, other in pairs)
     return finding(AGAIN, page, "replication.matched --store DIR", f"{same} of {len(pairs)}", words)
 
 
 def coverage() -> Finding:
-    """Say how often the intervals hold the truth where it is known."""
+    """Report how often the intervals contain the known true gain."""
     page = "coverage/README.md"
     row = rows_of(page, "3 references x 1 training")[0]
     words = (
-        f"of the 95 % intervals hold the true gain on synthetic boards of three networks; {row[8]} % of the words "
-        "better and worse are wrong."
+        "of the 95 % intervals contain the true gain on simulated boards of three networks; "
+        f"{row[8]} % of the verdicts better and worse are wrong."
     )
-    return finding("Do the intervals hold?", page, "coverage.run", f"{row[2].partition(' ')[0]} %", words)
+    return finding("Do intervals contain the true gain?", page, "coverage.run", f"{row[2].partition(' ')[0]} %", words)
 
 
 def trust() -> dict[str, Any]:
