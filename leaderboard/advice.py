@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from leaderboard.board_records import BEATS
 from leaderboard.combined_board import Answer, Named, PairedBoard
-from leaderboard.records import BEATS
 from roarbench.stats.bootstrap import Estimate
 
 

@@ -6,10 +6,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from leaderboard.build_boards import describe_estimator, list_facts
-from leaderboard.headline import write_combined_headline
-from leaderboard.page_text import make_slug
-from leaderboard.records import (
+from leaderboard.board_records import (
     BEATS,
     BELOW,
     CONTROL,
@@ -22,6 +19,9 @@ from leaderboard.records import (
     choose_colour_class,
     make_linear_axis,
 )
+from leaderboard.build_board_records import describe_estimator, list_facts
+from leaderboard.headline import write_combined_headline
+from leaderboard.page_text import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol

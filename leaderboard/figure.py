@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
+from leaderboard.board_records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate

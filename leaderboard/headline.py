@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leaderboard.records import BEATS, BoardRow
+from leaderboard.board_records import BEATS, BoardRow
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict

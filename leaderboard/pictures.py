@@ -151,10 +151,10 @@ class PictureMaker:
         ]
 
     def _left(self, rankings: Rankings, kind: str) -> Bytes:
-        removed = _wide(self.mask(rankings, kind), rankings.layout)
+        removed = _wide(self.make_masks(rankings, kind), rankings.layout)
         return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
 
-    def mask(self, rankings: Rankings, kind: str) -> Masks:
+    def make_masks(self, rankings: Rankings, kind: str) -> Masks:
         """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
         planes, layout = rankings.planes(Split.TEST), rankings.layout
         whose = self.others if kind == "other" else self.numbers

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.page import board, compare, estimator, images, share, suites, trust
+from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
 from leaderboard.page_cache import Page
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
 from leaderboard.views import Views
@@ -30,8 +30,8 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     "images": ("Images", images.build_context),
     "compare": ("Compare", compare.build_context),
     "trust": ("Can I trust this?", trust.build_context),
-    "submit": ("Submit", share.build_submit_context),
-    "cite": ("", share.build_cite_context),
+    "submit": ("Submit", submit_and_cite.build_submit_context),
+    "cite": ("", submit_and_cite.build_cite_context),
 }
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from leaderboard.board_records import Axis, make_linear_axis
 from leaderboard.combined_board import PairedBoard
-from leaderboard.records import Axis, make_linear_axis
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_count, format_interval
 

@@ -9,12 +9,12 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.build_boards import make_board_record
+from leaderboard.board_records import BoardRecord
+from leaderboard.build_board_records import make_board_record
 from leaderboard.combined_board import PairedBoard, make_paired_board
 from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
-from leaderboard.records import BoardRecord
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.stored_results import (

@@ -61,7 +61,7 @@ class Keyed:
         return hash_record(self)
 
 
-def check_record(item: Any) -> None:
+def check_field_values(item: Any) -> None:
     """Raise an error if a value of a record from a file does not fit the type of its field.
 
     Fields `name`, `dataset` and `model` hold plain names, `source` holds the content of a file, and every other string
@@ -91,7 +91,7 @@ def _check(name: str, value: Any, kind: Any) -> None:
             for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
                 _check(name, one, its)
     elif is_dataclass(value) and isinstance(value, kind):
-        check_record(value)
+        check_field_values(value)
     elif expected := _describe_expected(name, value, kind):
         raise _wrong(name, value, expected)
 

@@ -103,11 +103,11 @@ def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
     writer.writeheader()
     count = 0
     for count, row in enumerate(chain([first] if first else [], rest), 1):  # noqa: B007
-        writer.writerow({name: _harmless(value) for name, value in row.items()})
+        writer.writerow({name: _escape_formula(value) for name, value in row.items()})
     return count
 
 
-def _harmless(value: object) -> object:
+def _escape_formula(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

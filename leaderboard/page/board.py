@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.advice import advise
+from leaderboard.board_records import BoardRecord
 from leaderboard.combined_board import PairedBoard
 from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
-from leaderboard.records import BoardRecord
 from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from leaderboard.board_records import BoardRow
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page_text import make_plain
-from leaderboard.records import BoardRow
 from leaderboard.views import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.plan.protocols import MASK_ONLY

@@ -6,13 +6,13 @@ from itertools import islice, product
 from math import prod
 from typing import Any
 
+from leaderboard.board_records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.combined_board import Answer, PairedBoard
 from leaderboard.figure import Figure, make_figure
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, make_plain
-from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from roarbench.estimators.catalogue import (
     count_passes,
@@ -44,7 +44,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "row": row,
         "about": make_profile(name, (view.results for view in views)),
-        "origin": _origin(view, name),
+        "origin": _describe_who_and_when(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
@@ -102,7 +102,7 @@ def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
     return sorted(found, key=lambda item: item[1].difference.value or 0.0)
 
 
-def _origin(view: SuiteView, name: str) -> str:
+def _describe_who_and_when(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
     found = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).marks

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import advise
+from leaderboard.board_records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import make_plain
-from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder

@@ -113,7 +113,7 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
         grids = [_grid(results, held.get((name, t), {}), each) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
-            found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_same(known, results.masks, shared))
+            found[name] = Kept(answers.transpose(1, 2, 0, 3), _remove_same_features(known, results.masks, shared))
     return found
 
 
@@ -141,7 +141,7 @@ def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
 
 
-def _are_same(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _remove_same_features(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     """Return whether the removal masks of each shared image are the same for the maps of all networks."""
     return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 

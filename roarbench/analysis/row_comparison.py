@@ -22,7 +22,7 @@ class Count(NamedTuple):
     of: int
 
     @property
-    def points(self) -> float:
+    def net_points(self) -> float:
         """Return the net share in accuracy points: `gained` minus `against`, divided by the total."""
         return POINTS * (self.gained - self.against) / self.of
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
-from roarbench.compute.network_copies import copy_and_fold, copy_network
+from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_network
 from roarbench.devices import release_freed_memory
 from roarbench.estimators.engine import set_exact_modes
 

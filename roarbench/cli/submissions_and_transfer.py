@@ -120,7 +120,7 @@ def reproduce(
     from roarbench.analysis.results_query import open_existing_results
     from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.execution.worker_setup import count_workers
+    from roarbench.execution.start_workers import count_workers
     from roarbench.store.submissions_and_annotations import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 

@@ -33,7 +33,7 @@ class Layout:
         return prod(self.unit.grid(self.shape))
 
     @cached_property
-    def boundaries(self) -> tuple[int, ...]:
+    def bin_boundaries(self) -> tuple[int, ...]:
         """Return the ranks at which bins begin, in 1 … d - 1, ascending."""
         d = self.features
         counts = {count_removed(t, d) for t in self.levels}
@@ -42,12 +42,12 @@ class Layout:
     @cached_property
     def codes(self) -> tuple[int, ...]:
         """Return the bin code at each boundary; the first bin has code 0."""
-        return _codes(len(self.boundaries), self.planes)
+        return _codes(len(self.bin_boundaries), self.planes)
 
     @property
     def planes(self) -> int:
         """Return the number of bit-planes of one image, at least 1."""
-        return max(1, len(self.boundaries).bit_length())
+        return max(1, len(self.bin_boundaries).bit_length())
 
     @property
     def width(self) -> int:
@@ -98,7 +98,7 @@ def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[
 
 def _lasts(layout: Layout) -> list[int]:
     """Return for each boundary the position, in ascending order, of the last feature before it."""
-    return [layout.features - boundary for boundary in layout.boundaries]
+    return [layout.features - boundary for boundary in layout.bin_boundaries]
 
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
@@ -170,10 +170,10 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
         return None
-    if boundary not in layout.boundaries:
+    if boundary not in layout.bin_boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
-    *upper, lowest = _set_bits(layout.codes[layout.boundaries.index(boundary)], layout.planes)
+    *upper, lowest = _set_bits(layout.codes[layout.bin_boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _Reading(lowest, tuple(above))
 

@@ -110,7 +110,7 @@ def _planes(keys: Tensor, layout: Layout) -> Tensor:
     """Encode keys on their own device, as `bit_planes.encode` does."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
-    for boundary, flipped in zip(layout.boundaries, find_planes_changing_at_boundaries(layout), strict=True):
+    for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
         beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
         for plane in flipped:
             planes[:, plane] ^= beyond

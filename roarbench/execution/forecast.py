@@ -59,7 +59,7 @@ def list_designs_from_full_to_fast(
     if suite.name not in FAST:
         return []
     found = []
-    for step, part in _steps(find_suite(FAST[suite.name].of), suite):
+    for step, part in _shorten_stepwise(find_suite(FAST[suite.name].of), suite):
         work = count_work(part, expand_points(part))
         size = part.recipe_record.area / suite.recipe_record.area
         found.append(Design(step, work.trainings, wall(work, replace(rates, train=rates.train * size))))
@@ -78,7 +78,7 @@ def format_designs(designs: list[Design], device: str) -> Iterator[str]:
             yield f"    {step:<{first}}{right}"
 
 
-def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
+def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
     """Yield suites from the full suite to its fast version; each has one more setting of the fast version."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)

@@ -148,7 +148,9 @@ def _network(
     if run.cell.retrain is ScoredNetwork.NONE:
         return judge.trained().to(choose_device()), judge.norm, None
     work, images = judge.work, judge.work.images
-    norm = _map_norm(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
+    norm = (
+        _make_mask_normalisation(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
+    )
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_scoring_network(work, run, rankings), norm, None
     model = work.start(run.recipe_record, run.seed).to(choose_device())
@@ -175,7 +177,7 @@ def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None
     return weights if run.cell.retrain.trains else here
 
 
-def _map_norm(images: ImageData, run: Run) -> Normalisation:
+def _make_mask_normalisation(images: ImageData, run: Run) -> Normalisation:
     """Return the normalisation of masks with a fraction t of ones: mean t, standard deviation sqrt(t (1 - t))."""
     t, channels = run.cell.t, images.record.channels
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
@@ -276,7 +278,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
         removed = find_test_masks(work.images, level[0], rankings)
         smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
         targets = explained.store.predictions(Split.TEST).targets
-        kept = _predict(work, level, rankings, removed, judges) == targets
+        kept = _predict_test_classes(work, level, rankings, removed, judges) == targets
         seconds = (time.perf_counter() - start) / len(level)
         for run, answers in zip(level, kept, strict=True):
             results.append(
@@ -308,7 +310,7 @@ def _level(run: Run) -> float:
     return run.cell.t
 
 
-def _predict(
+def _predict_test_classes(
     work: SuiteWork,
     runs: Sequence[Run],
     rankings: Rankings | None,

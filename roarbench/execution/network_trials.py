@@ -219,7 +219,7 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line}{each})")
 
 
-def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
+def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], object]) -> str:
     """Write the peak learning rate found to the text of a user's suite, and full sides if smaller images fail.
 
     Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.

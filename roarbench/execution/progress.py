@@ -136,7 +136,7 @@ class _Share:
         self.timed += cost if seconds else 0.0
         self.took += seconds
 
-    def pace(self, expected: float) -> float:
+    def estimate_wall_per_core_second(self, expected: float) -> float:
         """Return wall seconds per core-second: the expected value, gradually replaced by the measured value."""
         trust = _TRUST * self.total
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
@@ -225,8 +225,8 @@ class Watch(Meter):
     @property
     def seconds_left(self) -> float:
         """Return the wall seconds left: the work that is not done, each kind at its own pace."""
-        overall = self._all.pace(self._load)
-        paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
+        overall = self._all.estimate_wall_per_core_second(self._load)
+        paces = {kind: share.estimate_wall_per_core_second(overall) for kind, share in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
         begun = (min(seconds, paces[_kind(step)] * self._cost(step)) for step, seconds in self._running)
         return max(0.0, rest - sum(begun)) / self._workers

@@ -21,7 +21,7 @@ from roarbench.errors import CallerError, Hint, StoreError
 from roarbench.execution.job_graph import find_needed_rankings
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
-from roarbench.identity import check_record, make_record
+from roarbench.identity import check_field_values, make_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
@@ -144,7 +144,7 @@ def _read_index(folder: Path) -> ShippedIndex:
     path = folder / INDEX
     try:
         index = ShippedIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
-        check_record(index)
+        check_field_values(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, but this version of roarbench reads format 1")
     except _ODD as error:

@@ -16,8 +16,8 @@ from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
+from roarbench.execution.start_workers import measure_rates
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.worker_setup import measure_rates
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run

@@ -33,8 +33,8 @@ from roarbench.execution.pretrained_weights import load_given_weights, load_star
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
+from roarbench.execution.start_workers import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.worker_setup import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
@@ -157,7 +157,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starts:
         _try_weights(request)
-    store.refuse_other_machines()
+    store.refuse_sqlite_in_use_elsewhere()
     store.be_patient(lambda line: console.print(line, soft_wrap=True))
     images = _decode(request, workspace, console)
     note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))

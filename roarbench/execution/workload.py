@@ -178,7 +178,7 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     explained = min(choose_explanation_batch_size(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = 0 if _streams(suite, train) else train * features // 8
-    training = step * _FLOAT + bits + _held_images(recipe, train, features) if trains else 0
+    training = step * _FLOAT + bits + _count_prepared_bytes(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)
 
 
@@ -195,7 +195,7 @@ def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int)
     return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
 
 
-def _held_images(recipe: Recipe, train: int, features: int) -> int:
+def _count_prepared_bytes(recipe: Recipe, train: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
     kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
     return round(train * features * _KEPT) if kept else 0

@@ -167,7 +167,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
         if given in names:
             same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
             raise CallerError(f"--reference {reference} {same}; name each network once")
-        _check_published(suite, given)
+        _check_weights_fit_suite(suite, given)
         names[given] = reference
     by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
     if by_networks and 0 < len(names) < FEWEST_NETWORKS:
@@ -176,7 +176,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
     return set_explained_weights(suite, ",".join(names)) if names else suite
 
 
-def _check_published(suite: SuiteSpec, given: str) -> None:
+def _check_weights_fit_suite(suite: SuiteSpec, given: str) -> None:
     name, record = given.partition("@")[0], suite.dataset_record
     known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:

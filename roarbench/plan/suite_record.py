@@ -11,7 +11,7 @@ from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import check_record, hash_value, make_record
+from roarbench.identity import check_field_values, hash_value, make_record
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
@@ -31,7 +31,7 @@ def set_content_version(made: SuiteSpec) -> SuiteSpec:
     """
     suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
     try:
-        check_record(suite)
+        check_field_values(suite)
     except ValueError as error:
         raise CallerError(str(error)) from None
     return suite
@@ -91,7 +91,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     )
     suite = drop_estimators(set_content_version(made), dict(values["left_out"]))
     for item in (suite.own, *networks):
-        check_record(item)
+        check_field_values(item)
     return suite
 
 
@@ -132,7 +132,7 @@ def _computed(suite: SuiteSpec) -> dict[str, Any]:
 def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
     """Read the record of a user's data, without local paths."""
     found = DatasetRecord(**values).anywhere
-    check_record(found)
+    check_field_values(found)
     splits = (found.train_split, found.test_split, found.config)
     if found.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
         raise ValueError(f"the splits of '{found.name}' must be relative paths inside its folder")

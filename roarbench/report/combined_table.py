@@ -63,15 +63,15 @@ class TwoQuestions:
         return sorted({**own, **roar}, key=key)
 
     @property
-    def called(self) -> dict[str, str]:
+    def display_names(self) -> dict[str, str]:
         """Return the display names of the suite's rows by id, including rows that are not shown."""
-        return self.own.called | self.roar.called
+        return self.own.display_names | self.roar.display_names
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
         roar, own = self._by_name
-        titles = {name: " ".join((self.called[name], *self.signs(name))) for name in self.names}
+        titles = {name: " ".join((self.display_names[name], *self.signs(name))) for name in self.names}
         return [(title, *_roar_cells(roar.get(name)), *_own_cells(own.get(name))) for name, title in titles.items()]
 
     @property
@@ -89,15 +89,15 @@ class TwoQuestions:
         """Return the gains by axis label and row; None for a row that was not run."""
         panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
         return {
-            label: {self.called[name]: rows[name].gain if name in rows else None for name in self.names}
+            label: {self.display_names[name]: rows[name].gain if name in rows else None for name in self.names}
             for label, rows in panels
         }
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the definition of each gain, then faults, then the intervals' scope, one line each."""
+        """Return the definition of each gain, then doubts, then the intervals' scope, one line each."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
-        return (*self._gains, *self._faults, f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.")
+        return (*self._gains, *self._table_doubts, f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.")
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class TwoQuestions:
         )
 
     @property
-    def _faults(self) -> list[str]:
+    def _table_doubts(self) -> list[str]:
         return [
             f"{table.board.protocol.title}: {line}"
             for table in (self.roar, self.own)
@@ -254,4 +254,4 @@ def format_html(table: TwoQuestions) -> str:
 def format_markdown_rows(table: TwoQuestions) -> str:
     """Format the rows as a Markdown table; names are set as code, without signs."""
     lines = zip(table.names, table.rows, strict=True)
-    return format_markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])
+    return format_markdown_table(HEADINGS, [(f"`{table.display_names[name]}`", *cells) for name, (_, *cells) in lines])

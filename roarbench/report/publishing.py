@@ -1,4 +1,4 @@
-"""Texts for published results: the comment on a pull request, and the summary of an import."""
+"""Publish rows: prepare and add their file, and write the comment on its pull request and the summary of an import."""
 
 import re
 from collections.abc import Mapping

@@ -45,7 +45,7 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,
-        "seeds": count_complete_seeds(states, suite_results.suite),
+        "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
         "failures": _failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
@@ -64,7 +64,9 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list
     ]
 
 
-def count_complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
+def count_complete_seeds_by_protocol(
+    states: Mapping[Point, tuple[str, str]], suite: SuiteSpec
+) -> dict[str, dict[str, int]]:
     """Count, by protocol, the seeds for which all rows have complete curves."""
     missing = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():

@@ -62,7 +62,7 @@ class SuiteTable:
         return [row.estimator for row in self.rows]
 
     @cached_property
-    def called(self) -> dict[str, str]:
+    def display_names(self) -> dict[str, str]:
         """Return the display names of the suite's rows by id, including rows that are not shown."""
         return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 

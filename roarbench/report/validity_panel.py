@@ -144,12 +144,12 @@ def list_sections(panel: Panel) -> list[Section]:
 
 
 def _marks(panel: Panel) -> Columns:
-    marks = [{mark.kind: _mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
+    marks = [{mark.kind: _format_mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
     kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
     return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
 
 
-def _mark(mark: Mark) -> str:
+def _format_mark(mark: Mark) -> str:
     """Format a mark's share in percent, with its interval and grade if they are known."""
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 

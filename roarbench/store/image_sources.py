@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, inspect, select
 
-from roarbench.identity import Keyed, check_record, hash_value
+from roarbench.identity import Keyed, check_field_values, hash_value
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images
 
@@ -55,7 +55,7 @@ def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
 
 def check_note(note: ImageNote) -> ImageNote:
     """Check a note from a file; raise ValueError if a value has the wrong type, or its folder is not a plain name."""
-    check_record(note)
+    check_field_values(note)
     if "/" in note.folder:
         raise ValueError(f"folder is {note.folder}, expected a name without '/'")
     return note

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256, write_atomically
-from roarbench.identity import check_record, make_record
+from roarbench.identity import check_field_values, make_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
@@ -123,7 +123,7 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
             raise ValueError(f"expected only format {_FORMAT} and files")
         files = tuple(PublishedFile(**entry) for entry in values["files"])
         for file in files:
-            check_record(file)
+            check_field_values(file)
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise StoreError(f"{path} is not an index of results: {fit_on_one_line(str(error), 200)}") from None
     return files

@@ -140,7 +140,7 @@ class RankingsStore:
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
-        refresh_folders(*self._folders(spec))
+        refresh_folders(*self._list_folders_down_to_parts(spec))
         return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
@@ -205,7 +205,7 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         parts = folder / "parts"
-        with lock_file(folder / "seal.lock", *self._folders(spec)), convert_write_errors(folder):
+        with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
                 used = [
@@ -267,7 +267,7 @@ class RankingsStore:
                     return other.checksum
         return ""
 
-    def _folders(self, spec: RankingSpec) -> tuple[Path, ...]:
+    def _list_folders_down_to_parts(self, spec: RankingSpec) -> tuple[Path, ...]:
         """Return the folders that lead to the parts of a ranking, from the root."""
         folder = self.folder(spec)
         return (*reversed(folder.parents[:3]), folder, folder / "parts")

@@ -181,7 +181,7 @@ class ResultsStore:
         """Close all connections; the next query opens one."""
         self.database.close()
 
-    def refuse_other_machines(self) -> None:
+    def refuse_sqlite_in_use_elsewhere(self) -> None:
         """Refuse an SQLite file in use by another machine, because SQLite's locks are unreliable over a network."""
         if self.database.is_file:
             here = read_boot_id(Owner.here())

@@ -58,11 +58,11 @@ def read_suites(database: Database) -> list[SuiteSpec]:
         with suppress(CallerError, KeyError, TypeError, ValueError):
             suite = read_suite_record(json.loads(row.record))
             if suite.called == row.id:
-                found.append(_make_paths_absolute(suite, row.folder))
+                found.append(_set_dataset_folder(suite, row.folder))
     return found
 
 
-def _make_paths_absolute(suite: SuiteSpec, folder: str) -> SuiteSpec:
+def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
     if suite.own is None or suite.own.dataset is None:
         return suite
     return replace(suite, own=replace(suite.own, dataset=replace(suite.own.dataset, folder=folder)))
@@ -77,7 +77,7 @@ def trust_network(suite: SuiteSpec) -> None:
     """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
     for source in _sources(suite):
         with suppress(StoreError):
-            _keep(_find_folder(), source)
+            _save_source(_find_trusted_folder(), source)
 
 
 def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
@@ -94,9 +94,9 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
     """
     for source in _sources(suite):
         digest = sha256(source.encode()).hexdigest()
-        if named == digest or (_find_folder() / f"{digest}.py").exists():
+        if named == digest or (_find_trusted_folder() / f"{digest}.py").exists():
             continue
-        path = _keep(store / "imported-networks", source)
+        path = _save_source(store / "imported-networks", source)
         what = f"{suite.described_network} with your rights, a file that came with imported results"
         begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
         seen = f"{suite.called} would run {what}: {begin}"
@@ -109,12 +109,12 @@ def _sources(suite: SuiteSpec) -> list[str]:
     return [source for source in dict.fromkeys(found) if source]
 
 
-def _find_folder() -> Path:
+def _find_trusted_folder() -> Path:
     """Return the folder of trusted files, which is outside of stores, because a store may come from another user."""
     return user_data_path("roarbench") / "trusted-networks"
 
 
-def _keep(folder: Path, source: str) -> Path:
+def _save_source(folder: Path, source: str) -> Path:
     path = folder / f"{sha256(source.encode()).hexdigest()}.py"
     if not path.exists():
         with convert_write_errors(path):

@@ -26,7 +26,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import compute_sha256, write_if_absent
-from roarbench.identity import check_record, encode_canonically, make_record
+from roarbench.identity import check_field_values, encode_canonically, make_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
@@ -338,7 +338,7 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
         raise ValueError("its versions or its hardware are not JSON objects")
     values["created"] = datetime.fromisoformat(row["created"])
     result = read_result(SimpleNamespace(**{**row, **values}))
-    check_record(result)
+    check_field_values(result)
     name = result.run.cell.estimator
     if name == CLEAN or not find_estimator(name).submitted:
         return result

@@ -17,7 +17,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILLS
 from roarbench.errors import RunError
 from roarbench.execution.run_suite import Request, run_suite
-from roarbench.execution.worker_setup import count_workers
+from roarbench.execution.start_workers import count_workers
 from roarbench.plan.protocols import MASK_ONLY, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import roarbench
-from roarbench.execution import worker_setup
+from roarbench.execution import start_workers
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
@@ -35,5 +35,5 @@ def networks():
 def inline():
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_setup, "LocalEngine", InlineEngine)
+        patch.setattr(start_workers, "LocalEngine", InlineEngine)
         yield

@@ -13,7 +13,7 @@ import roarbench as rb
 from roarbench.api.explainers import ask_networks, read_explainers
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import compute_logits
-from roarbench.compute import network_copies
+from roarbench.compute import network_copies_for_threads
 
 LABELS = np.arange(8) % 2
 OF_TABLES = ("grad", "gb", "sg-grad", "gradcam", "deeplift", "lrp")
@@ -226,7 +226,7 @@ def test_a_wrong_fold_is_not_used(networks, wrong, monkeypatch):
             norm.running_mean.zero_()
         return nn.utils.fusion.fuse_conv_bn_eval(convolution, norm)
 
-    monkeypatch.setattr(network_copies, "fuse_conv_bn_eval", fold)
+    monkeypatch.setattr(network_copies_for_threads, "fuse_conv_bn_eval", fold)
     assert all(norms(each) == 3 for copied in start(networks).copies for each in copied)
 
 

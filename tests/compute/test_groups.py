@@ -65,7 +65,7 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image].ravel())] = np.arange(D)
-        bins = np.searchsorted(LAYOUT.boundaries, place, side="right") * (1 if order is Order.MORF else -1)
+        bins = np.searchsorted(LAYOUT.bin_boundaries, place, side="right") * (1 if order is Order.MORF else -1)
         for stratum in range(9):
             members = np.flatnonzero(found[image] == stratum)
             ranked = members[np.lexsort((ties[image, members], bins[members]))]

@@ -18,7 +18,7 @@ from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import pretrained_weights, worker_setup
+from roarbench.execution import pretrained_weights, start_workers
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -138,8 +138,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(worker_setup, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(worker_setup, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(start_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(start_workers, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(find_default_url(tmp_path)) as store:
 

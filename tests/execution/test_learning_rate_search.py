@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.network_trials import find_peak_learning_rate, tune_recipe
+from roarbench.execution.network_trials import find_peak_learning_rate, tune_learning_rate_and_sides
 from roarbench.plan.new_suite import write_suite as write_new_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite
@@ -51,7 +51,7 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
 def written(tmp_path, network, said):
     """The suite that `new-suite` writes for a network, as a text and as it is read."""
     (tmp_path / "net.py").write_text(network)
-    tune = partial(tune_recipe, say=said.append)
+    tune = partial(tune_learning_rate_and_sides, say=said.append)
     path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
     return path.read_text(), read_suite(path)
 

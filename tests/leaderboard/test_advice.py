@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from leaderboard.advice import advise
+from leaderboard.board_records import BEATS, OPEN
 from leaderboard.combined_board import Answer, Named, make_paired_board
-from leaderboard.records import BEATS, OPEN
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.two_questions import by_hand

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.advice import advise
+from leaderboard.board_records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.combined_board import make_paired_board
 from leaderboard.links import Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
 from roarbench.enums import ScoredNetwork

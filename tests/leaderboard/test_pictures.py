@@ -68,8 +68,8 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     matched = make_packed_other_image_masks(ranked.images, run, rankings, np.packbits(own, axis=1), others)
     matched = np.unpackbits(matched, axis=1, count=own.shape[1]).astype(bool)
     for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
-        assert (makes.mask(rankings, kind) == bits[numbers]).mean() > 0.999, kind
-    assert (makes.mask(rankings, "own") != makes.mask(rankings, "matched")).any()
+        assert (makes.make_masks(rankings, kind) == bits[numbers]).mean() > 0.999, kind
+    assert (makes.make_masks(rankings, "own") != makes.make_masks(rankings, "matched")).any()
 
     folder = ranked.images.folder.parents[1]
     assert read_pictures(found, tmp_path) is None
@@ -156,12 +156,12 @@ def test_what_is_left_by_slow_loops(ranked):
     makes = PictureMaker(ranked.images, np.array([2, 4]), MORF, 0.9)
     rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.lines(rankings, ["own"])
-    gone = makes.mask(rankings, "own").reshape(makes.pixels.shape)
+    gone = makes.make_masks(rankings, "own").reshape(makes.pixels.shape)
     for at, c, y, x in np.ndindex(gone.shape):
         fill = round(float(ranked.images.mean[c]))
         assert left[at, y, x, c] == (fill if gone[at, c, y, x] else makes.pixels[at, c, y, x])
     (heat,) = makes.lines(rankings, ["map"])
-    first = makes.mask(rankings, "own").reshape(makes.pixels.shape).all(1)
+    first = makes.make_masks(rankings, "own").reshape(makes.pixels.shape).all(1)
     assert heat[first].mean() > heat[~first].mean()
 
 

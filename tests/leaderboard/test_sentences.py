@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from leaderboard.board_records import BoardRow
 from leaderboard.headline import write_combined_headline, write_headline
 from leaderboard.page.board import list_key_entries
 from leaderboard.page.estimator import collect_doubts, explain_disagreement, write_verdict_sentence
-from leaderboard.records import BoardRow
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts

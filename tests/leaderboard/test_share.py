@@ -17,7 +17,7 @@ from PIL import Image
 from leaderboard import page_text
 from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, Site, make_address
-from leaderboard.page import share
+from leaderboard.page import submit_and_cite
 from leaderboard.page.trust import TRUST, build_context
 from leaderboard.pictures import Pictures, find_pictures_file, save_pictures
 from leaderboard.render import load_templates
@@ -70,7 +70,7 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
 
 
 def changes(suite):
-    return share.list_changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
+    return submit_and_cite.list_changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
 
 
 def test_what_changed_since_the_last_version_is_said():
@@ -92,12 +92,15 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
     if address:
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(page_text, "metadata", lambda name: package)
-    monkeypatch.setattr(share, "REPOSITORY", page_text._repository())
-    fields, readme = share.build_submit_context(Site({}), Address("submit")), (ROOT / "README.md").read_text("utf-8")
+    monkeypatch.setattr(submit_and_cite, "REPOSITORY", page_text._repository())
+    fields, readme = (
+        submit_and_cite.build_submit_context(Site({}), Address("submit")),
+        (ROOT / "README.md").read_text("utf-8"),
+    )
     assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
     assert link == (f"{address}/new/main/submissions" if address else "")
-    named = {"value": [share.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
+    named = {"value": [submit_and_cite.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
     assert parse_qs(query) == (named if address else {})
 
 

@@ -222,8 +222,8 @@ def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(sto
     here = Owner.here()
     lease(store, KEYS[:1], here)
     lease(store, KEYS[1:2], Owner("c0", f"box {here.host.split()[1]} pid:[1]", 1, "1"))  # a container of this machine
-    store.refuse_other_machines()
+    store.refuse_sqlite_in_use_elsewhere()
     lease(store, KEYS[2:], Owner("e15e", "node7 0b007-1d pid:[1]", 1, "1"))
     refused = pytest.raises(StoreError, match="node7 is using it; for several machines use --db postgresql://")
     with refused if store.database.is_file else nullcontext():
-        store.refuse_other_machines()
+        store.refuse_sqlite_in_use_elsewhere()

@@ -3,9 +3,9 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from leaderboard.board_records import BEATS, BoardRecord
 from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.page_text import REPOSITORY, make_plain
-from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER

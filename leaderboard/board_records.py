@@ -1,4 +1,4 @@
-"""Contents of a board as frozen records, built in `build_boards` and laid out by templates."""
+"""Contents of a board as frozen records, built in `build_board_records` and laid out by templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

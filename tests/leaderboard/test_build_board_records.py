@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.build_boards import make_board_record
+from leaderboard.board_records import make_cost_axis, make_linear_axis
+from leaderboard.build_board_records import make_board_record
 from leaderboard.links import PageNotFound, Site, make_address
-from leaderboard.records import make_cost_axis, make_linear_axis
 from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_comparison import compare_rows
@@ -174,7 +174,7 @@ def test_a_pair_is_counted_as_by_loops(name):
             taken = sum(before and not right for right, before in zip(own, other, strict=True))
             given = sum(right and not before for right, before in zip(own, other, strict=True))
             assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
-        assert level.difference.value == pytest.approx(level.first.points - level.second.points)
+        assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
 
 
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views):

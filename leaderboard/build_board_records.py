@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from leaderboard.board_records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
 from leaderboard.headline import write_headline, write_own_network_headline
 from leaderboard.page_text import format_day, make_plain, make_slug
-from leaderboard.records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
