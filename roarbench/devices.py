@@ -121,18 +121,16 @@ def is_compilation_on() -> bool:
 def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """Compile a network; if the compiler fails once, this process runs all networks eagerly from then on.
 
-    The compiler fails on a machine without a C compiler, for example. Networks that differ only in weights share one
+    The compiler fails on a machine without a C compiler, for example. The backward pass, which is compiled later, has
+    to be run by `run_compiled_backward`. Networks that differ only in weights share one
     compilation. By default torch silently runs all networks of a class eagerly after eight compiled variants; a worker
     can need more, so the limit is raised.
     """
-    torch._dynamo.config.recompile_limit = VARIANTS
-    import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
-
-    # this option can make convolutions six times slower (pytorch #189488)
-    inductor.loop_reindexing_after_fusion = False
-    # the compiler's advice to use TensorFloat32, which rounds float32
-    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
-    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
+    try:
+        forward = _start_compiler(model)
+    except Exception as error:
+        _give_up_compilation(error)
+        return model
 
     def compiled_or_not(images: Tensor) -> Tensor:
         if not _FAILED:
@@ -142,13 +140,51 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
             try:
                 return forward(images)
             except Exception as error:  # the compiler may raise many types, all before any computation
-                if is_machine_failure(cause := _innermost(error)):
-                    raise cause from None
-                _FAILED.append(str(cause))
+                _give_up_compilation(error)
         logits: Tensor = model(images)  # the network's own errors are raised here
         return logits
 
     return compiled_or_not
+
+
+def _start_compiler(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    torch._dynamo.config.recompile_limit = VARIANTS
+    import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
+
+    # this option, which not all versions of torch have, can make convolutions six times slower (pytorch #189488)
+    if hasattr(inductor, "loop_reindexing_after_fusion"):
+        inductor.loop_reindexing_after_fusion = False
+    # the compiler's advice to use TensorFloat32, which rounds float32
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
+    return forward
+
+
+class CompilerFailed(Exception):
+    """The compiler failed in a backward pass, so gradients are missing; from now on networks run eagerly."""
+
+
+def run_compiled_backward(loss: Tensor) -> None:
+    """Run the backward pass of a network of `compile_network`; the compiler compiles it at the first call.
+
+    Raises:
+        CompilerFailed: The pass failed for the first time in this process, and not because of the machine.
+    """
+    eager = bool(_FAILED)
+    try:
+        loss.backward()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        if eager:
+            raise
+        _give_up_compilation(error)
+        raise CompilerFailed from None
+
+
+def _give_up_compilation(error: Exception) -> None:
+    """Note why the compiler failed, so that this process compiles no more; raise a failure of the machine."""
+    if is_machine_failure(cause := _innermost(error)):
+        raise cause from None
+    _FAILED.append(str(cause))
 
 
 def _innermost(error: BaseException) -> Exception:

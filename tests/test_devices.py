@@ -4,6 +4,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.devices import (
     SHARING,
+    CompilerFailed,
     choose_device,
     compile_network,
     compute_gpu_memory_share,
@@ -190,12 +192,49 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     assert devices.describe_compilation_failure() == ""
 
 
+def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_machine(monkeypatch):
+    def run_backward(error):
+        devices.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
+
+    monkeypatch.setattr(devices, "_FAILED", [])
+    with pytest.raises(torch.OutOfMemoryError):
+        run_backward(torch.OutOfMemoryError("CUDA out of memory"))
+    assert devices.describe_compilation_failure() == ""
+    with pytest.raises(CompilerFailed):
+        run_backward(TritonMissing("ptxas is too old"))
+    assert "ptxas is too old" in devices.describe_compilation_failure()
+    with pytest.raises(ValueError, match="the network's own"):  # nothing is compiled any more
+        run_backward(ValueError("the network's own"))
+
+
 def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(inductor, "loop_reindexing_after_fusion", True)
     compile_network(torch.nn.Linear(3, 2))
     assert inductor.loop_reindexing_after_fusion is False
+
+
+def test_a_torch_without_the_option_compiles_too(monkeypatch):
+    """Older versions lack the option, and their module of options refuses names that it does not know."""
+    import torch._inductor.config as inductor
+
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_MET", set())
+    monkeypatch.delitem(inductor._config, "loop_reindexing_after_fusion")
+    with pytest.raises(AttributeError):
+        inductor.loop_reindexing_after_fusion = False
+    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: "compiled")
+    assert compile_network(torch.nn.Linear(3, 2))(torch.zeros(1, 3)) == "compiled"
+
+
+def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypatch):
+    """torch refuses versions of Python that it does not know yet."""
+    model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(torch, "compile", refused)
+    assert compile_network(model) is model
+    assert "not supported on Python 3.99+" in devices.describe_compilation_failure()
 
 
 def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():

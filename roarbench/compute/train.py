@@ -37,6 +37,7 @@ from roarbench.devices import (
     can_use_bf16,
     compile_network,
     compute_gpu_memory_share,
+    CompilerFailed,
     count_available_gpu_bytes,
     find_device,
     is_compilation_on,
@@ -44,6 +45,7 @@ from roarbench.devices import (
     send_to_device,
 )
 from roarbench.errors import Diverged, NoRoom
+    run_compiled_backward,
 from roarbench.stopping import ENDED, asked, defer_stop
 from roarbench.text import format_bytes
 
@@ -130,7 +132,8 @@ class Training:
         self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = compile_network(model) if self._gpu and (recipe.compile or is_compilation_on()) else model
+        self._compiles = self._gpu and (recipe.compile or is_compilation_on())
+        self._forward = compile_network(model) if self._compiles else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
@@ -157,13 +160,19 @@ class Training:
             self._halve(error)
 
     def _try_step(self) -> RuntimeError | None:
-        """Try one step; if GPU memory runs out, restore the random generators and return the error."""
+        """Try one step; if GPU memory runs out, restore the random generators and return the error.
+
+        If the compiler fails in a backward pass, the step is repeated uncompiled.
+        """
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
         try:
             self._do_step()
         except RuntimeError as error:
+        buffers = [buffer.clone() for buffer in self._model.buffers()] if self._compiles else []
             if not (self._gpu and is_out_of_memory(error)):
                 raise
+        except CompilerFailed:
+            found = None
             found = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             return None
@@ -171,6 +180,10 @@ class Training:
         return found
 
     def _halve(self, error: RuntimeError) -> None:
+        if found is None:
+            for buffer, kept in zip(self._model.buffers(), buffers, strict=True):
+                buffer.copy_(kept)  # the forward pass has changed the running statistics of batch norm
+            return self._try_step()
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _OURS * compute_gpu_memory_share():
             raise error
@@ -261,6 +274,9 @@ class Training:
         """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects gradients of this image shape."""
         if self._device.type != "cpu" or not self._mended.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
+            return
+        if self._compiles:
+            run_compiled_backward(loss)
             return
         with RightGradients() as mode:  # type: ignore[no-untyped-call]
             loss.backward()  # type: ignore[no-untyped-call]

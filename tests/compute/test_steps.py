@@ -1,15 +1,18 @@
 """Steps that do not fit in a GPU's memory, on a processor: a network says when memory ran out."""
 
 from dataclasses import replace
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import nn
 
+from roarbench import devices
 from roarbench.compute import train
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.inputs import MOVING
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_images import AHEAD, StreamedImages
 from roarbench.compute.train import Training
 from roarbench.errors import NoRoom
 from tests.helpers.networks import Small
@@ -70,6 +73,19 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
+def test_parts_of_the_next_steps_are_read_during_a_step(monkeypatch):
+    """24 images are three batches of eight, of which each has three parts; then new batches are drawn."""
+    fixed, labels = pictures(24)
+    inputs = StreamedImages(fixed.pixels.numpy(), None, fixed.fill, fixed.unit, torch.device("cpu"))
+    recipe, begun, counts = replace(RECIPE, epochs=2, micro_batch=3), [], []
+    monkeypatch.setattr(inputs, "_begin", lambda index, real=inputs._begin: begun.append(index) or real(index))
+    training = Training(plain(), inputs, labels, NORM, recipe, seed=3)
+    while training.step < training.steps:
+        training.advance()
+        counts.append(len(begun))
+    assert counts == [3 + AHEAD, 9, 9, 9 + 3 + AHEAD, 18, 18]
+
+
 @pytest.mark.parametrize(
     ("make", "images", "said"),
     [
@@ -84,6 +100,29 @@ def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, im
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
         training_of(make(), images).advance()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(monkeypatch):
+    """The compiler compiles it inside of `backward`, after the forward pass changed the statistics of batch norm."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    refuse = Mock(side_effect=RuntimeError("the backward kernel cannot be compiled"))
+    backend = aot_autograd(fw_compiler=lambda graph, examples: graph.forward, bw_compiler=refuse)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    torch.compiler.reset()
+    states = []
+    for failed in ([], ["nothing is compiled"]):
+        monkeypatch.setattr(devices, "_FAILED", failed)
+        model, (inputs, labels) = network(), pictures(24)
+        recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
+        training = Training(model, inputs, labels, NORM, recipe, seed=3)
+        training._compiles, training._forward = True, devices.compile_network(model)
+        states.append((weights_after(training), list(training.losses)))
+    assert refuse.call_count == 1
+    torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
+    torch.compiler.reset()
 
 
 def test_on_a_processor_nothing_is_halved():
