@@ -1,7 +1,13 @@
 """The first run on a GPU, on a processor: its steps work, and one that fails is told and costs no other."""
 
+import ctypes
 import json
+import mmap
+import re
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import first_gpu
 import pytest
@@ -51,6 +57,31 @@ def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def count_pages_in_memory(array):
+    """How many pages of an array that shows a file lie in memory, by Linux."""
+    found = (ctypes.c_ubyte * -(-array.nbytes // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mincore(ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), found) == 0
+    return sum(page & 1 for page in found)
+
+
+def test_a_file_that_was_read_is_dropped_from_memory(tmp_path, monkeypatch):
+    """Or the step "not in memory" would measure memory; the system keeps what a process has mapped."""
+    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
+    with mapped_pixels(32, 512) as (pixels, forget):
+        read = pixels.sum()
+        pages = count_pages_in_memory(pixels)
+        forget()
+        if (kept := count_pages_in_memory(pixels)) == pages and is_in_memory_file_system(tmp_path):
+            pytest.skip("the temporary folder is in memory")
+        assert pages == 512 * 3 * 32 * 32 // mmap.PAGESIZE and kept == 0
+        assert pixels.sum() == read
+
+
+def is_in_memory_file_system(folder):
+    return subprocess.run(("stat", "-f", "-c", "%T", folder), capture_output=True, text=True).stdout.strip() == "tmpfs"
+
+
 @pytest.mark.parametrize(("seconds", "said"), [(60, "10.0 of 10.0 epochs in"), (0, "1.0 of 10.0 epochs in")])
 def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkeypatch):
     """Of a suite's network and recipe on a GPU; here of a small one, ten steps of 64 images."""
@@ -73,6 +104,26 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
 def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     assert first_gpu.compare_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
+
+
+def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch):
+    """`run` prints its plan first, so that the report compares a step that took too long with it."""
+    told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
+    stopped = subprocess.TimeoutExpired("roarbench", 7, b"a table\n", told)
+    monkeypatch.setattr(first_gpu.subprocess, "run", Mock(side_effect=stopped))
+    found, _ = try_step(Step("quick", 7, ("run",), "", ""), tmp_path)
+    assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
+    assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
+
+
+@pytest.mark.process
+def test_the_docstring_says_how_it_is_started():
+    root, (_, whole, one) = Path(__file__).parents[1], re.findall("^    (.*?) +# ", first_gpu.__doc__, re.MULTILINE)
+    assert "first-gpu:" in (root / "Makefile").read_text()
+    for command in (whole.replace("FOLDER", "x"), one.replace("NAME", "convolution")):
+        words = command.replace("python", sys.executable, 1) + " --help"
+        done = subprocess.run(words, shell=True, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.process
