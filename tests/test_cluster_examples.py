@@ -96,8 +96,16 @@ def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():
         assert said in slurm, said
     for page in (PAGE, GPU_PAGE):
         assert f"{extracted} of removed features" in page
-    requested = int(re.search(r"--mem=(\d+)G", slurm)[1]) * 2**30
-    assert requested >= work.memory + work.images + work.extracted
+    texts = {path.stem: path.read_text() for path in FOLDER.iterdir()}
+    for name, pattern, workers, asked in (
+        ("slurm", r"--mem=(\d+)G ", 1, 1),
+        ("kubernetes", r"memory: (\d+)Gi(?: # for `imagenet`.*|\s+nvidia.com/gpu: \"1\")", 1, 2),  # request and limit
+        ("skypilot", r"memory: (\d+)\+", 8, 1),
+    ):
+        requested = [int(n) * 2**30 for n in re.findall(pattern, texts[name])]
+        needed = work.images + workers * (work.memory + work.extracted)
+        assert len(requested) == asked and all(needed <= n < 1.5 * needed for n in requested), name
+    assert "accelerators: A100:8\n" in texts["skypilot"]
 
 
 @pytest.mark.process
