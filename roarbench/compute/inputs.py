@@ -21,9 +21,10 @@ from roarbench.datasets.decoded import ImageData
 
 # inputs that are equal at every reading and cheap to read, so prepared images serve all epochs
 Fixed = DegradedImages | RemovedMaps
-MOST = 2e9  # maximum bytes of prepared inputs at full size, as float32
+MOST = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
+SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 _READ = 32  # inputs per step of preparation, so intermediate arrays stay in a core's cache
-_FLOAT = 4  # bytes
+FLOAT = 4  # bytes of a float32
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
@@ -107,9 +108,9 @@ def normalise_on_device(images: Tensor, scale: DeviceNormalisation) -> Tensor:
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
 
-def is_cacheable(inputs: object) -> TypeGuard[Fixed]:
-    """Return whether the inputs are the same at every reading and their prepared copy fits in memory."""
-    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= MOST
+def is_cacheable(inputs: object, width: int, most: float) -> TypeGuard[Fixed]:
+    """Return whether the inputs are the same at every reading and fit in `most` bytes, with `width` bytes a number."""
+    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * width <= most
 
 
 class Held:

@@ -66,7 +66,10 @@ class StreamedImages:
         return self._finish(self._begin(index))
 
     def _begin(self, index: Tensor) -> "_Part":
-        """Start reading the pixels and removal masks of some images."""
+        """Start reading the pixels and removal masks of some images; raise IndexError if there is no such image."""
+        low, high = index.aminmax()
+        if low < 0 or high >= len(self):
+            raise IndexError(f"image {int(low if low < 0 else high)} of {len(self)}")
         part, slices = _Part(), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
@@ -103,7 +106,7 @@ def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np
         for row in rows.tolist():
             start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
             mapped.madvise(mmap.MADV_WILLNEED, start, row * length + length - start)
-    np.take(source, rows, axis=0, out=target)
+    np.take(source, rows, axis=0, out=target, mode="clip")  # other modes copy everything to a buffer first
 
 
 def _find_mapping(array: Any) -> mmap.mmap | None:

@@ -19,7 +19,10 @@ from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import (
+    FLOAT,
+    MOST,
     MOVING,
+    SHARE,
     Batches,
     Held,
     Inputs,
@@ -34,18 +37,18 @@ from roarbench.compute.onednn_workaround import RightGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.devices import (
+    CompilerFailed,
     can_use_bf16,
     compile_network,
     compute_gpu_memory_share,
-    CompilerFailed,
     count_available_gpu_bytes,
     find_device,
     is_compilation_on,
     is_out_of_memory,
+    run_compiled_backward,
     send_to_device,
 )
 from roarbench.errors import Diverged, NoRoom
-    run_compiled_backward,
 from roarbench.stopping import ENDED, asked, defer_stop
 from roarbench.text import format_bytes
 
@@ -165,25 +168,25 @@ class Training:
         If the compiler fails in a backward pass, the step is repeated uncompiled.
         """
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
+        buffers = [buffer.clone() for buffer in self._model.buffers()] if self._compiles else []
         try:
             self._do_step()
-        except RuntimeError as error:
-        buffers = [buffer.clone() for buffer in self._model.buffers()] if self._compiles else []
-            if not (self._gpu and is_out_of_memory(error)):
-                raise
         except CompilerFailed:
             found = None
+        except RuntimeError as error:
+            if not (self._gpu and is_out_of_memory(error)):
+                raise
             found = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             return None
         self._rewind(waiting, drawn)
-        return found
-
-    def _halve(self, error: RuntimeError) -> None:
         if found is None:
             for buffer, kept in zip(self._model.buffers(), buffers, strict=True):
                 buffer.copy_(kept)  # the forward pass has changed the running statistics of batch norm
             return self._try_step()
+        return found
+
+    def _halve(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _OURS * compute_gpu_memory_share():
             raise error
@@ -272,11 +275,11 @@ class Training:
 
     def _backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects gradients of this image shape."""
-        if self._device.type != "cpu" or not self._mended.get(shape, True):
-            loss.backward()  # type: ignore[no-untyped-call]
-            return
         if self._compiles:
             run_compiled_backward(loss)
+            return
+        if self._device.type != "cpu" or not self._mended.get(shape, True):
+            loss.backward()  # type: ignore[no-untyped-call]
             return
         with RightGradients() as mode:  # type: ignore[no-untyped-call]
             loss.backward()  # type: ignore[no-untyped-call]
@@ -305,7 +308,7 @@ class Training:
     def _movable(self, images: Tensor) -> Tensor:
         """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
-        normalised = images.sub(mean).div_(std).to(taken)
+        normalised = images.to(self._device).sub(mean).div_(std).to(taken)
         return normalised if self._gpu else pad_for_augmentation(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
@@ -321,9 +324,13 @@ class Training:
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
-        if not is_cacheable(inputs):
+        moving = self._recipe.augmentation in MOVING
+        kept = torch.bfloat16 if moving and self._bf16 else torch.float32
+        # a GPU has the inputs themselves, too: at most one byte a number
+        room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (FLOAT, MOST)
+        if not is_cacheable(inputs, *room):
             return None
-        return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
+        return Held(inputs, self._movable if moving else lambda images: images.to(self._device))
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

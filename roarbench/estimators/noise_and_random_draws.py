@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.devices import send_to_device
+from roarbench.devices import choose_float32_layout, send_to_device
 from roarbench.estimators.randomness import RngStream, make_rng
 
 _DRAWERS = 4  # threads that draw for a GPU, since one core is too slow; on a CPU the network needs the cores
 
 
 def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
-    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels-last memory format.
+    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in `choose_float32_layout`.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with the maximum and minimum of the normalised image (docs/protocol.md,
     section 3). Another noise level scales the same random numbers.
@@ -26,7 +26,7 @@ def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: flo
 def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Draw the standard normal noise of the j-th noisy copy of each image; it depends only on the image's number.
 
-    Shape, dtype and device are those of the images, (n, c, h, w), in channels-last memory format.
+    Shape, dtype and device are those of the images, (n, c, h, w); the memory format is that of `choose_float32_layout`.
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
@@ -37,7 +37,8 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
         each = drawers.map if images.is_cuda else map
         deque(each(draw, z, ids.tolist()), maxlen=0)
-    return send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+    drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+    return drawn.contiguous(memory_format=choose_float32_layout(images.device))
 
 
 def compute_noise_scale(images: Tensor, noise: float) -> Tensor:

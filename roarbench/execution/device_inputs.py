@@ -21,7 +21,7 @@ from roarbench.compute.degrade import (
     replace_features,
     unpack_bits,
 )
-from roarbench.compute.inputs import Inputs
+from roarbench.compute.inputs import SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.datasets.decoded import ImageData
@@ -36,7 +36,6 @@ from roarbench.store.rankings import Rankings
 
 _AT_ONCE = 256  # images per batch of filling or matching
 _KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memory for later runs
-SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 
 
 def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
@@ -75,8 +74,9 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill.
 
     Raises:
-        CallerError: The fill is not the mean, so all filled images must be kept in memory, and they do not fit.
+        CallerError: See `refuse_fill`.
     """
+    refuse_fill(cell.fill, _count_bytes(data))
     images, bits, mean = (
         get_device_pixels(data, split),
         torch.from_numpy(removed).to(choose_device()),
@@ -84,8 +84,6 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     )
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
-    if not can_fit_in_memory(data, images[0].nbytes):
-        raise CallerError(f"fill '{cell.fill}' keeps all images in memory, but they do not fit; use the fill mean")
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
@@ -94,10 +92,16 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     return DegradedImages(made, None, mean, cell.unit)
 
 
-def find_removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
-    """Return the packed masks of all images of a split, uint8 (n, width), on the device."""
-    bits = find_removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
-    return torch.from_numpy(bits).to(choose_device())
+def refuse_fill(fill: str, size: int) -> None:
+    """Raise CallerError if filled images must be kept in memory, and those of `size` bytes, both splits, do not fit."""
+    if fill != "mean" and not _can_fit(size, size):
+        raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use the fill mean")
+
+
+def load_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
+    """Return the packed masks of a split, uint8 (n, width), on the GPU if they fit there, otherwise on the CPU."""
+    bits = torch.from_numpy(find_removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout))
+    return bits.to(choose_device()) if can_fit_in_memory(images, rankings.layout.width) else bits
 
 
 @lru_cache(maxsize=2)
@@ -118,10 +122,17 @@ def get_device_mean(images: ImageData) -> Tensor:
 
 def can_fit_in_memory(images: ImageData, width: int) -> bool:
     """Return whether both splits fit in memory, with `width` bytes of mask per image."""
-    parts = [images[split].pixels for split in Split]
-    count = sum(map(len, parts))
+    return _can_fit(_count_bytes(images), width * sum(len(images[split].pixels) for split in Split))
+
+
+def _count_bytes(images: ImageData) -> int:
+    return sum(images[split].pixels.nbytes for split in Split)
+
+
+def _can_fit(pixels: int, more: int) -> bool:
+    """Return whether so many bytes of pixels, and more bytes that are made of them, fit in memory."""
     mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return count * width + (0 if mapped else sum(part.nbytes for part in parts)) <= SHARE * _memory()
+    return more + (0 if mapped else pixels) <= SHARE * _memory()
 
 
 def _memory() -> float:

@@ -32,8 +32,8 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution.device_inputs import (
-    find_removed_on_device,
     get_device_mean,
+    load_masks,
     load_pixels,
     make_degraded_inputs,
     make_packed_other_image_masks,
@@ -201,7 +201,7 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
         cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
-        return RemovedMaps(rankings.layout.shape, find_removed_on_device(rankings, split, cell), cell.unit)
+        return RemovedMaps(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
     return make_degraded_inputs(images, split, rankings, cell)
 
 

@@ -39,6 +39,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
+from roarbench.execution.device_inputs import refuse_fill
 from roarbench.execution.rates import PHOTO, Rates
 from roarbench.execution.workload import (
     EXPLAIN,
@@ -66,8 +67,12 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     """Time each kind of work in this process, on a few random images with the shape of the suite's images.
 
     Of training, scoring, explaining and slow fills, only those in `work` are timed; None stands for all.
+
+    Raises:
+        CallerError: See `refuse_fill`.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
+    _refuse_fills(suite, work)
     keep_freed_memory()  # workers do the same
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
@@ -108,6 +113,14 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
         return replace(rates, lacks=tuple(filter(None, [describe_compilation_failure()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def _refuse_fills(suite: SuiteSpec, work: Work | None) -> None:
+    """Refuse fills whose filled images do not fit in memory, before maps are computed for them."""
+    record = suite.dataset_record
+    size = work.images if work else (record.train_images + record.test_images) * math.prod(record.shape)
+    for fill in sorted({block.fill for block in suite.blocks}):
+        refuse_fill(fill, size)
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:

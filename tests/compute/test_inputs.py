@@ -1,5 +1,6 @@
 """Images as networks meet them: degraded, redrawn, with the masks of others, and read ahead from files."""
 
+import mmap
 import threading
 from dataclasses import replace
 from itertools import product
@@ -139,6 +140,33 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
             torch.testing.assert_close(images.batch(index), held.batch(index), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("side", [8, 64])
+def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side, tmp_path, monkeypatch):
+    """Images of a fraction of a page, and of three pages."""
+    monkeypatch.setattr(streamed_images, "READERS", 1)
+    pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
+    pixels.tofile(tmp_path / "pixels")
+    mapped = _map(tmp_path / "pixels", np.uint8, pixels.shape)
+    monkeypatch.setattr(streamed_images, "_find_mapping", lambda array: SimpleNamespace(madvise=ask))
+    monkeypatch.setattr(streamed_images.np, "take", lambda *arguments, **options: asked.append("copies"))
+
+    def ask(advice, start, length):
+        assert advice == mmap.MADV_WILLNEED and start % mmap.PAGESIZE == 0
+        asked.append(range(start, start + length))
+
+    rows, length = [7, 49, 0], 3 * side**2
+    StreamedImages(mapped, None, FILL, Unit.SCALAR, CPU).batch(torch.tensor(rows))
+    assert asked.pop() == "copies"
+    for row, pages in zip(rows, asked, strict=True):
+        assert pages[-1] == (row + 1) * length - 1 and row * length - mmap.PAGESIZE < pages[0] <= row * length
+
+
+@pytest.mark.parametrize("wrong", [-1, 20])
+def test_an_index_outside_of_the_images_is_refused(wrong):
+    with pytest.raises(IndexError, match=f"image {wrong} of 20"):
+        both()[0].batch(torch.tensor([3, wrong]))
+
+
 def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
     read, real = [], streamed_images._read
@@ -182,20 +210,25 @@ class Data(dict):
 
 
 def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
-    """Also those whose masks are swapped or drawn anew: nothing is sent whole."""
+    """Also those whose masks are swapped or drawn anew: nothing is sent whole, and masks alone are not sent either."""
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
-    cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean")
     for place in (inputs, jobs, shared_scoring_networks):
         monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
+    layout = Layout((3, 8, 8), Unit.SCALAR, (0.5,))
+    planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
+    rankings = SimpleNamespace(layout=layout, planes=lambda split: planes)
+    cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
     for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
         if sent:
             assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
+        masks = inputs.load_masks(images, rankings, Split.TRAIN, cell)
+        assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
         redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
         swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
         assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -3,6 +3,7 @@
 import copy
 import math
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,22 @@ def test_a_training_is_the_plain_loop_bit_for_bit(drawing, recipe):
     loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), plain_fit(plain, other, labels, recipe, 3)
     torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
     assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
+
+
+def test_cudnn_keeps_its_kernels_from_the_first_step_to_the_last(monkeypatch):
+    """On a GPU a change of the flag at each step would make it choose them anew."""
+    seen, model = [], network()
+
+    @contextmanager
+    def choosing():
+        seen.append("begin")
+        yield
+        seen.append("end")
+
+    monkeypatch.setattr(train, "let_cudnn_choose_kernels", choosing)
+    model.register_forward_pre_hook(lambda module, images: seen.append("step"))
+    fit(model, *pictures(16), NORM, replace(RECIPE, epochs=2), 0)
+    assert seen == ["begin", *4 * ["step"], "end"]
 
 
 def test_parts_in_a_batch_count_as_one_step():

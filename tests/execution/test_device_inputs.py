@@ -1,6 +1,7 @@
 """What networks see of images with other fills than the mean."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,6 +11,9 @@ from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution.importance import make_image_ids
+from roarbench.execution.rate_measurement import measure_worker_rates
+from roarbench.execution.workload import count_work
+from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, rankings_of
@@ -32,7 +36,8 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
-    gone = unpack_bits(inputs.find_removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
+    masks = inputs.load_masks(work.images, rankings, split, run.cell)
+    gone = unpack_bits(masks, rankings.layout.shape, run.cell.unit)
     expected = apply_non_mean_fill(
         images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
     )
@@ -41,7 +46,24 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
 
 
 def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
+    """And nothing is sent to the GPU before the refusal."""
     work, run = by_fill[0], by_fill[1]["blur"]
     monkeypatch.setattr(inputs, "SHARE", 0.0)
+    monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
         inputs.make_degraded_inputs(work.images, Split.TEST, rankings_of(work, run), run.cell)
+
+
+@pytest.mark.parametrize(("on_gpu", "copies"), [(False, 1), (True, 2)])
+def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monkeypatch):
+    """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
+    work = count_work(FILLED, expand_points(FILLED))
+    monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
+    monkeypatch.setattr(inputs, "_memory", lambda: (copies * work.images - 1) / inputs.SHARE)
+    with pytest.raises(CallerError, match="keeps all images in memory"):
+        measure_worker_rates(FILLED, work)
+    monkeypatch.setattr(inputs, "_memory", lambda: copies * work.images / inputs.SHARE)
+    for fill in FILLS:
+        inputs.refuse_fill(fill, work.images)
+    monkeypatch.setattr(inputs, "_memory", lambda: 0.0)
+    inputs.refuse_fill("mean", work.images)

@@ -1,5 +1,6 @@
 """CUDA's branches on a GPU that holds no numbers, see `fake_gpu`: where tensors lie, and what waits for the GPU."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.compute.inputs import SHARE
 from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
@@ -69,6 +71,28 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert long.sent - short.sent == {Augmentation.NONE: 2 * 2, Augmentation.CROP_FLIP: 3 * (2 + 2) + 3 * (3 + 2)}[kind]
 
 
+@pytest.mark.parametrize(
+    ("precision", "kind", "width"),
+    [
+        (Precision.BF16, Augmentation.SHIFT_FLIP, 2),
+        (Precision.FLOAT32, Augmentation.SHIFT_FLIP, 4),
+        (Precision.BF16, Augmentation.CROP_FLIP, 4),
+    ],
+)
+def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, width):
+    """These have 2.5 billion numbers, more than a processor holds; the GPU has their pixels, too."""
+    n, shape = 200_000, (3, 64, 64)
+    needed = n * math.prod(shape) * (1 + width)
+    with fake_gpu() as gpu:
+        pixels = torch.zeros(n, *shape, dtype=torch.uint8, device=GPU)
+        images = DegradedImages(pixels, None, torch.zeros(3, device=GPU), Unit.SCALAR)
+        for memory, held in ((needed / SHARE + 1, True), (needed / SHARE - 1, False)):
+            gpu.memory = memory
+            recipe = replace(RECIPE, precision=precision, augmentation=kind)
+            training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
+            assert (training._held is not None) is held
+
+
 @pytest.mark.parametrize("by_recipe", [False, True])
 @pytest.mark.parametrize("by_option", [False, True])
 def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_gpu_alone(
@@ -89,10 +113,12 @@ def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_
 def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():
     formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
     assert {choose_float32_layout(where): where for where in formats.values()} == formats
-    with fake_gpu():
+    with fake_gpu() as gpu:
         model = network().to(GPU).to(memory_format=torch.channels_last)
         predict(model, inputs(), NORM, batch=8)
         assert all(parameter.is_contiguous() for parameter in model.parameters())
+        assert gpu.channels_first == {True}
+    assert trained(RECIPE).channels_first == {False}, "in bfloat16"
 
 
 def test_answers_are_waited_for_once():
@@ -123,15 +149,17 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             assert {(m.device.type, tuple(m.shape)) for m in maps.values()} == {("cuda", (4, *SHAPE))}
             assert set(maps) == {e.id for e in wanted}
             assert controls or gpu.waits.count("copy to cuda") == 1  # the black pixel
+            assert controls or gpu.channels_first == {True}
             assert "copy to cpu" not in gpu.waits
 
 
-@pytest.mark.parametrize("name", ["gradient-shap", "kernel-shap", "rise"])  # without captum and the graph
+@pytest.mark.parametrize("name", ["gradient-shap", "kernel-shap", "occlusion", "rise"])  # without captum and the graph
 def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     brief = [text for text in ("samples=3", "patches=2") if text.split("=")[0] in ESTIMATORS[name].parameters]
     estimator = find_estimator(f"{name}({','.join(brief)})" if brief else name)
-    with fake_gpu():
+    with fake_gpu() as gpu:
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
         model = network().to(GPU).eval()
         (importance,) = compute_importance_maps([estimator], model, batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))
+        assert gpu.channels_first == {True}

@@ -28,7 +28,9 @@ class FakeGpu(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.waits: list[str] = []  # what the processor waited with until the GPU had done all that was launched
+        self.memory = 80e9  # free bytes
         self.sent = 0  # copies to the GPU that nobody waited for
+        self.channels_first = set[bool]()  # of the images that convolutions got: whether they lie so in memory
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
@@ -50,6 +52,8 @@ class FakeGpu(TorchFunctionMode):
         if call is Tensor.item:
             self.waits.append("item")
             return 1.0
+        if call is torch.conv2d and arguments[0].shape[1] == 3:
+            self.channels_first.add(arguments[0].is_contiguous())
         if call is torch.tensor and options.get("device") is not None:
             return self._moved(torch.tensor(*arguments), **options)
         if call is Tensor.detach:
@@ -126,6 +130,8 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.autograd, "grad", lambda output, inputs, **options: (torch.zeros_like(inputs),)),
             (torch, "compile", lambda model, **options: model),
             (torch.cuda, "is_available", lambda: True),
+            (torch.cuda, "mem_get_info", lambda device: (gpu.memory, gpu.memory)),
+            (torch.cuda, "memory_reserved", lambda device: 0),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
             (engine, "prefetch", lambda items: items),  # the modes are of one thread

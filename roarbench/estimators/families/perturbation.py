@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
-from roarbench.estimators.lazy_imports import F, Tensor, noise_and_random_draws, torch
+from roarbench.estimators.lazy_imports import F, Tensor, devices, noise_and_random_draws, torch
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     title = {Visualizing and Understanding Convolutional Networks},
@@ -70,8 +70,9 @@ def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
     `gone` has the pixels of each step, bool (h, w).
     """
     whole, baseline = inputs.logit(inputs.images), inputs.baseline
+    layout = devices.choose_float32_layout(inputs.images.device)
     for pixels in gone:
-        without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=torch.channels_last)
+        without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
         yield (whole - inputs.logit(without))[:, :, None, None] * pixels
 
 
