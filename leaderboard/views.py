@@ -279,7 +279,7 @@ def _rank(suite: SuiteSpec, first: Protocol) -> int:
 
 
 def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
-    """Read a suite on the whole data set, then its reduced versions, the largest first; only started ones.
+    """Read a suite's started versions: on the whole data set, then on reduced ones, the largest first.
 
     Different images or explained networks in the store are separate results, the suite's own first. The store's folder
     has rankings and images, if any.

@@ -96,7 +96,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return max(0, len(self._idle) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
-        """Give a job to an idle worker; a worker that has failed the job gets it again only if all workers have."""
+        """Give a job to an idle worker, a job that failed before if possible to a worker on which it has not failed."""
         self._waiting.append(job)
         self._hand_out()
 
@@ -121,7 +121,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return ended
 
     def _hand_out(self) -> None:
-        """Give each waiting job to an idle worker on a GPU, or without GPUs to one, that has not failed the job."""
+        """Give each waiting job to an idle worker in a place (`_place`) where the job has not failed, if any is left."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
             anybody = all(self._place(worker.number) in failed_by for worker in self._workers())

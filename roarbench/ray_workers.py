@@ -1,4 +1,4 @@
-"""Run jobs on a Ray cluster, in actors that live as long as the command: each has a GPU, a part of one, or a core.
+"""Run jobs on a Ray cluster, in actors that live as long as the command: each has a GPU, a part of a GPU, or a core.
 
 Ray places the actors and reports lost ones; this module gives them jobs and requests new actors. Images, rankings and
 compiled networks stay loaded in an actor's process, as in a local worker. Only jobs and their return values are sent,
@@ -212,7 +212,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
     def _settle(self, reference: Any) -> None:
-        """Add a worker that is ready to the idle ones; if its start failed, start another, up to `IN_A_ROW` times."""
+        """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
         worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)

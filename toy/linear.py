@@ -135,7 +135,7 @@ def draw_examples(world: ToyWorld, n: int, rng: np.random.Generator) -> Examples
 
 
 def true_ranking(world: ToyWorld, rng: np.random.Generator) -> Ranking:
-    """Return feature indices by |signal|, largest first; the uninformative ones tie and follow in random order."""
+    """Return feature indices by |signal|, largest first; the uninformative features tie and follow in random order."""
     ties = rng.permutation(FEATURES)
     return np.lexsort((ties, -np.abs(world.signal)))
 

@@ -54,7 +54,7 @@ class Holds(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The outcome of a claim's test: the number of cells that agree with the claim, and a description of the others."""
+    """The outcome of a claim's test: the number of cells that agree with the claim, and the other cells."""
 
     verdict: Holds
     agree: int

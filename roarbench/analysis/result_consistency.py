@@ -9,7 +9,7 @@ from roarbench.enums import Unit
 from roarbench.store.run_result import RunResult
 
 NEAR_CHANCE = "near chance"  # note on a reference that hardly classifies better than a random guess
-LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wrongly taken for better ones
+LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wrongly taken for better than chance
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 

@@ -125,7 +125,7 @@ def describe_rows_not_above_mask_only(floors: Mapping[str, tuple[float, ...]]) -
 
 
 def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
-    """Return all reasons to doubt a row in one sentence: first the general ones, then marks, the strong ones first."""
+    """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
     marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]

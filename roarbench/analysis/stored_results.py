@@ -82,7 +82,7 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
 
 
 def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join the names of weights that were given in one command, recognised by the seeds of each one's results.
+    """Join the names of weights that were given in one command, which are recognised by the seeds of their results.
 
     If several weights were given in one command, each has results of some of the seeds. Weights that were given alone
     have results of every seed.

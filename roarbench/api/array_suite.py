@@ -176,7 +176,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
         except RuntimeError as error:  # weights do not fit
             seen = fit_on_one_line(str(error), 160)
             raise CallerError(
-                f"{file or 'its file'} builds a different network ({seen}); write a function that builds the given one"
+                f"{file or 'its file'} builds a different network ({seen}); write one that builds the given network"
             ) from None
     return given
 

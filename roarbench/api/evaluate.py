@@ -230,7 +230,7 @@ class _Evaluation(NamedTuple):
         return row
 
     def _askable(self, name: str, maps: Maps) -> Plan:
-        """Return the plan's protocols that need no maps except the given ones."""
+        """Return the plan's protocols for which the given maps suffice."""
         plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan

@@ -101,7 +101,7 @@ class SuiteResult:
             return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
-        """Return the rows of both, read anew; CallerError if suites or stores differ."""
+        """Return the rows of both results, read again; CallerError if suites or stores differ."""
         if (self.plan, self.question) != (other.plan, other.question):
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")

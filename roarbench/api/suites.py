@@ -160,17 +160,17 @@ class Suite:
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the suite's name."""
         return self.plan.name
 
     @property
     def version(self) -> int | str:
-        """Return its version: a number, or the start of a hash for your own suite."""
+        """Return the suite's version: a number, or the start of a hash for your own suite."""
         return self.plan.version
 
     @property
     def question(self) -> "ResultsQuery":
-        """Return the query for its results in the store."""
+        """Return the query for the suite's results in the store."""
         from roarbench.analysis.results_query import ResultsQuery
 
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
@@ -285,7 +285,7 @@ class Suite:
         return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's `SuiteWork` with its images and explained networks; create missing ones first."""
+        """Return a plan's `SuiteWork` with its images and explained networks, which are created if they are missing."""
         from roarbench.execution.run_suite import train_or_read_references
 
         work = self.begun(plan, results, said)
@@ -293,7 +293,7 @@ class Suite:
         return work
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's `SuiteWork` with its images; decode missing ones first."""
+        """Return a plan's `SuiteWork` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 

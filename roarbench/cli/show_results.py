@@ -339,7 +339,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
 
 
 def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
-    """Yield states until no run is left; rows are read again only if there are new ones."""
+    """Yield states until no run is left; rows are read again only if there are new rows."""
     from roarbench.analysis.results_query import load_from_open_store
     from roarbench.report.status import count_status, measure_activity
 

@@ -1,7 +1,7 @@
 """Decode one stored image to pixels, whatever its format; every repair that was necessary is reported.
 
-Of 16-bit values Pillow keeps the upper byte, and it determines which byte that is from the byte order given in the
-file. If the same file is decoded again in the other byte order, the result is the lower bytes.
+Pillow keeps only the upper byte of 16-bit values, and finds this byte by the byte order that the file states. If the
+same file is decoded again in the other byte order, the result is the lower bytes.
 """
 
 import re

@@ -104,7 +104,7 @@ def is_hidden(path: Path) -> bool:
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder and its subfolders, including linked ones; raises DataError if one cannot be read.
+    """Yield the files in a folder and its subfolders, following links; raises DataError if a folder cannot be read.
 
     A link to a folder that contains the link is not followed.
     """

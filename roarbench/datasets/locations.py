@@ -51,7 +51,7 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
 
 
 def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
-    """Return the folder of the images; None for data sets of the hub and generated ones."""
+    """Return the folder of the images; None for data sets of the hub and generated data sets."""
     if data is not None:
         if not data.is_dir():
             what = "a file" if data.exists() else "missing"

@@ -319,7 +319,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 
 def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
-    """Return whether these labels, the first ones of a stored split, include enough images of each class."""
+    """Return whether these labels, which begin a stored split, include enough images of each class."""
     # later checks report labels that are not integers
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):
         return False

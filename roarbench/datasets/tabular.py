@@ -195,7 +195,7 @@ def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDAr
 
 
 def find_label_column(table: pa.Table, path: Path) -> str:
-    """Find the class column: one with a usual name, else the only non-numeric column, else the last one.
+    """Find the class column: a column with a usual name, else the only non-numeric column, else the last column.
 
     Raises DataError if this column does not have two or more classes with two or more rows each, or has empty rows.
     """

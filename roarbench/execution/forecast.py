@@ -109,7 +109,7 @@ def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, 
 def find_existing_shared_inputs(
     workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]
 ) -> SharedInputs:
-    """Return those shared inputs of these points that a folder has completely, for images with this fingerprint."""
+    """Return the shared inputs of these points that a folder has completely, for images with this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 

@@ -134,7 +134,7 @@ def _key(*parts: object) -> str:
 
 
 def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
-    """Return the names of the steps that finish the missing ones of these rankings."""
+    """Return the names of the steps that finish those of these rankings that are missing."""
     return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 

@@ -61,7 +61,7 @@ class Heartbeat:
             return not self._lost.isdisjoint(keys)
 
     def beat(self) -> None:
-        """Renew all leases once and find lost ones; raise StoreError if the database stays unreachable."""
+        """Renew all leases once and find lost leases; raise StoreError if the database stays unreachable."""
         with self._lock:
             before = dict(self._held)
         if not before:

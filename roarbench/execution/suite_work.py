@@ -52,7 +52,7 @@ class SuiteWork:
         return build_network(model, record.classes, record.channels, record.size, generator, source)
 
     def start(self, recipe: Recipe, seed: int) -> nn.Module:
-        """Return the network at the start of a training: random weights from a seed, or the recipe's published ones.
+        """Return the network at the start of a training: random weights from a seed, or the recipe's published weights.
 
         Raises:
             CallerError: The published weights cannot be fetched or read, or belong to another network.

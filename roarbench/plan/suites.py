@@ -39,7 +39,7 @@ def read_named_suite(path: Path) -> SuiteSpec:
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
-    """Return all versions of the named suites, quick ones first; old versions come from the published results."""
+    """Return all versions of the named suites, quick suites first; old versions come from the published results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
     suites = {(suite.name, suite.version): suite for suite in map(read_named_suite, files)}
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}

@@ -152,7 +152,7 @@ def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) ->
 
 
 def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
-    """Return the pairs that differ significantly, adjusted for the pairs of all claims; none without intervals."""
+    """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
     return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}

@@ -142,7 +142,7 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
 
 
 def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return positions in [low, high] at least `gap` apart, in the order of the wanted ones and nearest to them.
+    """Return positions in [low, high] at least `gap` apart, in the order of the wanted positions and nearest to them.
 
     The sum of squared distances is smallest: after i * gap is subtracted from the i-th position, the problem is an
     isotonic regression, which is clipped to the bounds. Ties keep their order; positions that do not fit exceed `high`.

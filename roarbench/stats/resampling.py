@@ -62,7 +62,7 @@ class Draws:
         return Sample(float(self.values[column]), self.resampled[:, column])
 
     def curve(self, points: Sequence[Point]) -> Floats:
-        """Return the accuracies of these points, shape (points, 1 + resamples), the measured ones first."""
+        """Return the accuracies of these points, shape (points, 1 + resamples), measured accuracies first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 

@@ -86,7 +86,7 @@ class Database:
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
-        """Open a transaction as soon as the server answers."""
+        """Open a transaction as soon as the server is reachable."""
         with convert_database_errors(self.where), ExitStack() as stack:
             yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
 

@@ -81,7 +81,7 @@ def _host() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return a process's start in ticks since boot; empty if it has ended, None if it cannot be seen."""
+    """Return a process's start in ticks since boot; empty if the process has ended, None if it is hidden."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -106,7 +106,7 @@ def read_index_json(path: Path, what: str) -> Any:
 
     Raises:
         StoreError: The folder has no index.
-        ValueError: The index is a link, too large or no JSON.
+        ValueError: The index is a link, too large, or not JSON.
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"

@@ -251,7 +251,7 @@ class RankingsStore:
         return {read_manifest_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
-        """Raise StoreError if the files of rankings differ from the sealed ones; `whole` as in `refuse_altered`."""
+        """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"

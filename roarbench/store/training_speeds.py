@@ -18,7 +18,7 @@ Speeds = Mapping[str, float | str]  # images per second by mode, or the reason w
 
 
 def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
-    """Store the training speeds of a suite's network on a device; earlier ones are replaced."""
+    """Store the training speeds of a suite's network on a device; earlier speeds are replaced."""
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read(workspace) | {_name(suite): {"device": device, **speeds}}

@@ -103,7 +103,7 @@ def _gpus() -> list[str]:
 
 
 def _parents(places: list[str]) -> list[str]:
-    """Return the parent folders that must be created, outer ones first."""
+    """Return the parent folders that must be created, outer folders first."""
     found = {str(parent) for place in places for parent in Path(place).parents}
     return sorted(found - {"/", "/tmp", "/proc"})
 

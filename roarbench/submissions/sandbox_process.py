@@ -251,7 +251,7 @@ class _Watchdog:
 
 
 def _use(process: int) -> tuple[float, int]:
-    """Return CPU time and memory of a process and its descendants, including the CPU time of ended ones."""
+    """Return CPU time and memory of a process and its descendants, including the CPU time of ended descendants."""
     cpu, memory = 0.0, 0
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
