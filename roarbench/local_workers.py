@@ -121,7 +121,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return ended
 
     def _hand_out(self) -> None:
-        """Give each waiting job to an idle worker in a place (`_place`) where the job has not failed, if any is left."""
+        """Give each waiting job to an idle worker in a place (`_place`) where the job has not failed, if possible."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
             anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
