@@ -75,7 +75,7 @@ def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
         across,
         down,
         f"ROAR gain and own-network gain in points: {said}.",
-        f"{format_count(missing, 'row')} with only one answer {'is' if missing == 1 else 'are'} not drawn."
+        f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
 

@@ -30,7 +30,7 @@ from roarbench.stopping import end_on_sigterm
 STARTING = 1200.0  # seconds to a worker's first sign of life: importing torch over a network can be slow
 STILL = 120.0  # a worker is replaced after this many seconds without a sign of life
 _SIGN = 0.5  # seconds between signs of life
-_STOPPED = "it was stopped"  # the job's lease was lost, which is not the worker's fault
+_STOPPED = "stopped on request"  # the job's lease was lost, which is not the worker's fault
 _STARTING = threading.Lock()  # one thread at a time may start a process
 _GRACE = 6.0  # seconds for workers to save their trainings before they are killed
 
@@ -149,7 +149,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             silent = seconds + awake if there == signs else 0.0
             self._silence[worker.number] = (there, silent)
             if silent > (still := STILL if there else STARTING):  # signs of life start after the import of torch
-                self._kill(worker, f"it gave no sign of life for {still:.0f} s")
+                self._kill(worker, f"no response for {still:.0f} s")
 
     def _kill(self, worker: _Worker, why: str) -> None:
         self._killed[worker.number] = why
@@ -162,7 +162,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         except (EOFError, OSError):  # the process ended before or during its answer: out of memory, or killed by hand
             worker.process.join()
             death = self._killed.get(worker.number) or _death(worker.process.exitcode)
-            value, error, seconds = None, MachineError(f"its process died ({death})"), 0.0
+            value, error, seconds = None, MachineError(f"the worker's process died ({death})"), 0.0
         stopped = self._killed.pop(worker.number, "") == _STOPPED
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             worker.process.kill()

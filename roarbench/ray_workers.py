@@ -236,7 +236,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         except RayTaskError as told:  # the actor lives: unpickling the job or pickling its value failed
             value, error, seconds = None, RunError(_reason(told)), 0.0
         except RayError as told:  # the actor or its node has ended
-            value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
+            value, error, seconds = None, MachineError(f"the worker was lost ({_reason(told)})"), 0.0
             worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)

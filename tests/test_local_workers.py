@@ -136,14 +136,14 @@ def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(
     """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
     killed = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
     assert (killed.value, type(killed.error)) == (None, MachineError)
-    assert str(killed.error) == "its process died (signal SIGKILL; often caused by too little memory)"
+    assert str(killed.error) == "the worker's process died (signal SIGKILL; often caused by too little memory)"
     pid = do(engine, os.getpid).value
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
     assert engine.idle == 1
     engine.submit(Job("long", time.sleep, (PATIENCE,)))
     engine.stop("another")
     engine.stop("long")
-    assert str(collect(engine, 1)["long"].error) == "its process died (it was stopped)"
+    assert str(collect(engine, 1)["long"].error) == "the worker's process died (stopped on request)"
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
 
@@ -169,7 +169,7 @@ def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_slee
     pid = do(engine, os.getpid).value
     engine.submit(Job("job", time.sleep, (PATIENCE,)))
     os.kill(pid, signal.SIGSTOP)
-    assert str(collect(engine, 1)["job"].error) == "its process died (it gave no sign of life for 2 s)"
+    assert str(collect(engine, 1)["job"].error) == "the worker's process died (no response for 2 s)"
     assert do(engine, os.getpid).value != pid
 
 
@@ -209,7 +209,7 @@ def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_
         for pause in (0.05, 0.0):  # at once, and amid its imports
             os.kill(interrupted.pid, signal.SIGINT)
             time.sleep(pause)
-        assert "its process died" in str(collect(engine, 1)["job"].error)
+        assert "process died" in str(collect(engine, 1)["job"].error)
         for name in ("one", "other"):
             engine.submit(Job(name, os.getpid, ()))
         assert interrupted.pid in {outcome.value for outcome in collect(engine, 2).values()}

@@ -89,7 +89,7 @@ def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(start
     assert do(engine, os.getpid).value == pid
     killed = do(engine, os.kill, pid, signal.SIGKILL).error
     assert type(killed) is MachineError
-    assert str(killed).startswith("its worker was lost (") and "\n" not in str(killed)
+    assert str(killed).startswith("the worker was lost (") and "\n" not in str(killed)
     assert until_idle(engine, 1) == 1
     assert do(engine, os.getpid).value != pid
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
@@ -111,7 +111,7 @@ def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
         assert until_idle(engine, 1) == 1
         engine.submit(Job(name, os._exit, (3,)))
         collect(engine, 1)
-    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: its worker was lost"):
+    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: the worker was lost"):
         engine.wait(1.0)
 
 

@@ -73,15 +73,15 @@ def evaluate(
 
     Args:
         suite: Result of `load_suite`, or a suite's name.
-        estimators: By row name, one of: a function of (model, inputs, targets); a captum class, or a function of the
-            model that returns an instance; an explanation function with keyword arguments, as for Quantus; the id of a
-            built-in estimator; the path of a submission; precomputed maps. Instead of a mapping, an id or a list of
-            ids; all of the suite's estimators if empty. Controls are always included. A function gets a network in eval
-            mode, float32 tensors (n, c, h, w), normalised, and the predicted classes, int64 (n,); it returns a tensor
-            or array (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your
-            rights, which its row records; a submission file runs in the sandbox. Precomputed maps are a list of arrays,
-            one per explained network, of all test images; or two such lists under `test` and `train`, which allow more
-            protocols.
+        estimators: Mapping from row names to estimators; or an id, or a list of ids, of built-in estimators. If empty,
+            all of the suite's estimators. Controls are always included. An estimator is a function of (model, inputs,
+            targets); a captum class, or a function of the model that returns an instance; an explanation function with
+            keyword arguments, as for Quantus; the id of a built-in estimator; the path of a submission; or precomputed
+            maps. A function gets a network in eval mode, normalised images, float32 (n, c, h, w), and the predicted
+            classes, int64 (n,); it returns a tensor or array (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger =
+            more important. A function runs with your rights, and its row records this; a submission file runs in the
+            sandbox. Precomputed maps are a list of arrays of all test images, one array per explained network; or two
+            such lists under `test` and `train`, which allow more protocols.
         store: Folder of images, networks, rankings and results, which later calls with this suite also use; the suite's
             current folder if None.
         protocol: Run only this protocol, such as `matched`.

@@ -274,9 +274,8 @@ def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     n, _, h, w = images.shape
     for one in made:
         if tuple(one.shape) not in (tuple(images.shape), (n, 1, h, w), (n, h, w)):
-            raise CallerError(
-                f"{name} has maps of shape {tuple(one.shape)}, expected {tuple(images.shape)} or {(n, h, w)}"
-            )
+            seen = f"{name} has maps of shape {tuple(one.shape)}"
+            raise CallerError(f"{seen}, expected {tuple(images.shape)}, {(n, 1, h, w)} or {(n, h, w)}")
         try:
             _check_finite(one, torch.arange(n))
         except CallerError as error:

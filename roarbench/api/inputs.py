@@ -220,5 +220,5 @@ class Preprocessing:
         if set(found.repairs) & set(DAMAGED):
             raise CallerError(f"{photograph} is {', '.join(found.repairs)}; leave it out, or save it again")
         if 0 < found.bits <= FEW_BITS:
-            raise CallerError(f"{photograph} uses {found.bits} of 16 bits; save it with 8 bits per channel")
+            raise CallerError(f"{photograph} uses {found.bits} of 16 bits per channel; save it with 8 bits")
         return found.pixels

@@ -144,7 +144,7 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     """
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
-        seen = f"maps have shape {tuple(own.shape)}, others {tuple(other.shape)}"
+        seen = f"maps have shape {tuple(own.shape)}, other maps {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
     if not 0 <= share <= 1 or square < 1:
         seen = f"share is {share}, square is {square}"

@@ -49,8 +49,8 @@ class Reference(NamedTuple):
 
     Attributes:
         model: In eval mode, on the CPU: normalised images in, logits out.
-        targets: int64 (n,), its predictions on the test images: the classes to explain.
-        train_targets: Its predictions on the training images; None if the suite explains no training images.
+        targets: int64 (n,), the network's predictions on the test images: the classes to explain.
+        train_targets: The network's predictions on the training images; None if the suite explains no training images.
     """
 
     model: "nn.Module"
@@ -115,24 +115,25 @@ class Suite:
     ) -> "Suite":
         """Make a suite that explains your network on your images.
 
-        The network is explained as it is. Protocols with training start from random weights of the same structure. They
-        train on full-size images unless the network accepts smaller ones, with a peak learning rate from three short
-        trials before the first training; the suite's version depends on this rate. Images are stored in 256 steps
-        between the smallest and largest training value of each channel, apart from far outliers.
+        The network itself is explained; its weights are not changed. Protocols with training train networks of the
+        same structure from random weights. If the network accepts smaller images, the first epochs use these. The peak
+        learning rate comes from three short trials before the first training, and the suite's version depends on it.
+        Images are stored in 256 steps between the smallest and largest training value of each channel, without far
+        outliers.
 
         Args:
-            model: Trained; returns a logit per class, or one logit z of a binary network whose class 1 has probability
-                sigmoid(z); it may have more classes than the images.
-            train: A pair. Images: float (n, c, h, w), square, 1 or 3 channels, resized, cropped and normalised as the
-                network expects (`rb.Preprocessing` does this for photographs). Labels: integers (n,), indices of the
-                network's outputs. None if no protocol trains: the mean of the test images is then the fill value, and
-                controls fitted to training images are left out.
+            model: A trained network that returns one logit per class; or a single logit z, if class 1 has probability
+                sigmoid(z). The network may have more classes than the images.
+            train: A pair of images and labels. Images: float (n, c, h, w), square, 1 or 3 channels, resized, cropped
+                and normalised as the network expects (`rb.Preprocessing` does this for photographs). Labels: integers
+                (n,), indices of the network's outputs. None if no protocol trains: the mean of the test images is then
+                the fill value, and controls fitted to training images are left out.
             test: The same pair for test images.
             name: Name of the suite: lowercase letters, digits, hyphens; its version is a hash of all arguments.
-            protocols: The protocols, the leading one first.
-            estimators: Rows besides the controls.
+            protocols: Protocols; the first is the default of tables.
+            estimators: Estimators; controls are added.
             levels: Removal fractions.
-            seeds: Trainings of each point.
+            seeds: Trainings of each point of a curve.
             fills: Fill values; tables use the first. `linear` is ROAD's, `black` the smallest value of each channel.
                 Protocols with exchanged masks, such as `matched`, use only fills that are fast enough.
             network: FILE.py:FUNCTION that builds the network from (classes, channels, size), needed if its source

@@ -26,7 +26,7 @@ def suites(
     ] = "",
     format: Report = "text",
 ) -> None:
-    """List the suites and their cost, or one in full; check a TOML file and try its network; print a suite's file."""
+    """List all suites and their cost, or show one; check a TOML file and try its network; print a suite's file."""
     from roarbench.report import suite_and_estimator_lists
 
     if (suite == "show") != bool(name):

@@ -172,7 +172,7 @@ def _torchvision() -> Diagnosis:
     if asked.returncode == 0:
         return Diagnosis("torchvision", "imports", True, "")
     seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
-    advice = "the networks here work without it; for your own code install torchvision and torch from one index"
+    advice = "roarbench's networks work without it; for your own code install torchvision and torch from one index"
     return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
 

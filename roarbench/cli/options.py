@@ -89,7 +89,9 @@ Fill = Annotated[
         autocompletion=lambda: [*FILLS],
     ),
 ]
-UnitName = Annotated[Unit | None, declare_option("Unit that is removed as one feature.", shown="the suite's own")]
+UnitName = Annotated[
+    Unit | None, declare_option("Unit of a feature: one number, or all channels of a pixel.", shown="the suite's own")
+]
 Trust = Annotated[
     bool,
     declare_option("Run submissions without the sandbox; their rows are never verified.", flags="--trust-submission"),
@@ -197,7 +199,7 @@ class EngineOptions:
     address: Annotated[
         str,
         declare_option(
-            "Head of a Ray cluster; on one of its machines: auto.", "HOST:PORT", "a new cluster on this machine"
+            "Head of a Ray cluster; auto on a machine of the cluster.", "HOST:PORT", "a new cluster on this machine"
         ),
     ] = ""
     compile: Annotated[
@@ -227,7 +229,7 @@ class SubmissionOptions:
     trust: Trust = False
     device: Annotated[
         Literal["cpu", "cuda"],
-        declare_option("Device for submissions' maps; their rows record it.", flags="--submission-device"),
+        declare_option("Device for submissions' maps; rows record the device.", flags="--submission-device"),
     ] = "cpu"
 
     def __post_init__(self) -> None:

@@ -100,7 +100,9 @@ def compare(
     suite: SuiteName,
     protocol: Annotated[
         str,
-        declare_option("Compare by this protocol.", "NAME", "the table's protocols", autocompletion=lambda: [*SHOWN]),
+        declare_option(
+            "Compare under this protocol.", "NAME", "the table's protocols", autocompletion=lambda: [*SHOWN]
+        ),
     ] = "",
     source: ResultsOptions,
     format: Report = "text",
@@ -226,7 +228,7 @@ _Tested = Annotated[
 
 
 def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
-    """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
+    """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
     from roarbench.analysis.bootstrap_draws import Evidence
     from roarbench.analysis.results_query import load_suite_results
@@ -273,7 +275,9 @@ def report(
 
 _Shown = Annotated[
     str,
-    declare_option("Show only boards for the images in this folder, or whose fingerprint begins so.", "DIR", "all"),
+    declare_option(
+        "Show only boards for the images in this folder, or whose fingerprint begins with these digits.", "DIR", "all"
+    ),
 ]
 
 

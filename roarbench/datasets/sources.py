@@ -252,7 +252,7 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
     values = {split: file_formats.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(
-            f"{where} has strings as labels in one split and numbers in the other; use the same type in both"
+            f"{where} has strings as labels in one split and numbers in the other; use one type in both splits"
         )
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values

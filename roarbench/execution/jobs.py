@@ -172,7 +172,7 @@ def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None
     weights = rankings.weights if rankings else ""
     here = store.checksum()
     if rankings and weights and here and weights != here:
-        found = f"{rankings.folder} was made for a different network than the one in {store.folder}"
+        found = f"{rankings.folder} was made for a different network than that in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a new --store")
     return weights if run.cell.retrain.trains else here
 

@@ -108,7 +108,7 @@ def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
     words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
     lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
-    due = Hint("failed runs are not tried again until `{}` makes them due", "retry")
+    due = Hint("failed runs are repeated only after `{}`", "retry")
     return lines if all(blamed.values()) else [*lines, due]
 
 

@@ -221,7 +221,7 @@ def write_legend(panel: Panel) -> list[str]:
             "smoothness: Random has 1"
         ]
     if results.ties:
-        lines += ["ties: percent of a map's features that share its commonest value; their order is random"]
+        lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]
     for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
         if areas.levels:
             levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))

@@ -91,7 +91,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
             raise CallerError(
-                f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait for it"
+                f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait until it ends"
             )
         vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
         taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}

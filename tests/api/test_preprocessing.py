@@ -49,7 +49,7 @@ def test_deep_images_are_scaled_or_refused(tmp_path):
         path.write_bytes(deep_png(np.tile(np.array(values)[:, None, None], (4, 8, 3))))
     found = roarbench.Preprocessing(8, 8, "bicubic", [0.0] * 3, [255.0] * 3)([bright])
     np.testing.assert_allclose(found[0, :, :2, 0] * 255, [[16, 255]] * 3, atol=1e-3)
-    with pytest.raises(roarbench.CallerError, match="dark.png uses 12 of 16 bits; save it with 8 bits"):
+    with pytest.raises(roarbench.CallerError, match="dark.png uses 12 of 16 bits per channel; save it with 8 bits"):
         made(8, 8)([dark])
     with pytest.raises(roarbench.CallerError, match="an image of mode I;16 has more than 8 bits; pass its file"):
         made(8, 8)([Image.fromarray(np.zeros((8, 8), np.uint16))])

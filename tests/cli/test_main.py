@@ -70,7 +70,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
-    assert "failed runs are not tried again until" in answer.err
+    assert "failed runs are repeated only after" in answer.err
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}

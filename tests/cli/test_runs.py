@@ -105,7 +105,7 @@ def test_a_failure_is_told_with_what_helps(call, store):
     """In the table as well; a file that is the same fails again, a busy machine may not."""
     for kind, advice in (
         ("not-finite", f"take this row off the board: `roarbench archive {MINE} --why faulty --store"),
-        ("time", "failed runs are not tried again until `roarbench retry --suite planted"),
+        ("time", "failed runs are repeated only after `roarbench retry --suite planted"),
     ):
         reason = f"rank {MINE} test 0 failed: {kind}: of 2 of 8 images (3, 7)"
         fail(store, reason)

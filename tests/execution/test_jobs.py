@@ -82,9 +82,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
         other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
-        with pytest.raises(
-            StoreError, match="was made for a different network than the one in .*; delete .*, or use a"
-        ):
+        with pytest.raises(StoreError, match="was made for a different network than that in .*; delete .*, or use a"):
             score(other, run_of(other, "grad", retrain=retrain))
     score(other, run_of(other, "random"))
 

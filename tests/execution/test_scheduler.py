@@ -164,7 +164,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
     assert (store.running(), reasons_of(store, runs)) == ([], set())
 
 
-KILLED = MachineError("its process died (signal SIGKILL)")
+KILLED = MachineError("the worker's process died (signal SIGKILL)")
 
 
 class FailingMachine(InlineEngine):

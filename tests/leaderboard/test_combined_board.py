@@ -174,7 +174,9 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
     board = make_paired_board(TwoQuestions(*by_hand()))
     found = make_scatter([board, board])
-    assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with only one answer are not drawn."
+    assert (
+        found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with only one of the two gains are not drawn."
+    )
     drawn = {dot.name: dot for dot in found.dots if not dot.board}
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
