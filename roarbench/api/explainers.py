@@ -153,8 +153,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first.
 
     Raises:
-        CallerError: An estimator is neither a built-in id, nor a function or class that makes maps, nor an array of
-        maps.
+        CallerError: An estimator is neither a built-in id, a function, a class, nor an array of maps.
     """
     keep_freed_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given

@@ -71,9 +71,9 @@ def check(
 
     Args:
         model: Any network that returns logits; it is used in evaluation mode.
-        images: Float (n, c, h, w), as the network takes them.
+        images: Float (n, c, h, w), normalised as for the network.
         labels: Integers (n,), the true classes.
-        estimators: By name, as for `own_network_gain`; precomputed maps are one array per network.
+        estimators: Estimators by name, as for `own_network_gain`; precomputed maps have one array per network.
         siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
         levels: Removal fractions, ascending in (0, 1].
         fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites.

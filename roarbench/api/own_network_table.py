@@ -164,11 +164,11 @@ def own_network_gain(
     gain of exactly 0.
 
     Args:
-        networks: Three or more, with the same inputs and classes, that return logits. They are used in evaluation mode.
-        images: Float (n, c, h, w), as the networks take them.
-        estimators: By name, each the id of a built-in estimator, a function of (model, images, targets), a captum
-            class, an explanation function for Quantus, or arrays of maps of all images, one per network. Maps are
-            (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
+        networks: Three or more networks with the same inputs and classes; they return logits and are used in eval mode.
+        images: Float (n, c, h, w), normalised as for the networks.
+        estimators: Mapping from names to estimators: ids of built-in estimators, functions of (model, images, targets),
+            captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
+            are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
         order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
         levels: Removal fractions, ascending in (0, 1].
         unit: `scalar`, each value, or `pixel`, all channels together.

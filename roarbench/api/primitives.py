@@ -249,7 +249,7 @@ def perturbation_curve(
     Args:
         model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
             sigmoid(z). It is used in eval mode; afterwards its mode is restored.
-        images: Float (n, c, h, w), as the network takes them.
+        images: Float (n, c, h, w), normalised as for the network.
         labels: Integers (n,), the true classes, from 0.
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.

@@ -247,7 +247,7 @@ BAD = [
     (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' has no ids; write ids separated by commas"),
     (
         ("table", "--suite", "cifar10", "--protocol", "kar", "--estimators", "ig~blurred"),
-        "has no kar of ig~blurred",
+        "has no kar results of ig~blurred",
     ),
     (("table", *SMALL, "--db", "junk"), "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
     (
