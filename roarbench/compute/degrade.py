@@ -124,7 +124,10 @@ class RedrawnImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        images = take_rows(self.pixels, index)
+        return self.degrade_newly(take_rows(self.pixels, index), index)
+
+    def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
+        """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
         count, channels, height, width = images.shape
         shape = channels, height, width
         drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t

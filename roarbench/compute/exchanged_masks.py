@@ -48,12 +48,15 @@ class ExchangedImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
+        return self.degrade_newly(take_rows(self.pixels, index), index)
+
+    def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
+        """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
         others, cuts = self._draw(index)
         packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
             packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
-        images = take_rows(self.pixels, index)
         removed = unpack_bits(
             send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit
         )

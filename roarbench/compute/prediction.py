@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normalisation, send_normalisation
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_images import Streamed
 from roarbench.devices import choose_float32_layout, find_device
 
 _READ = 32  # inputs per step of preparation on a CPU
@@ -65,7 +65,7 @@ def _normalise_batches(
         for index in indices:
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
         return
-    read = inputs.read(indices) if isinstance(inputs, StreamedImages) else map(inputs.batch, indices)
+    read = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
     for images in read:
         there = images.to(device)
         yield {norm: _scale(there, scale) for norm, scale in scales.items()}

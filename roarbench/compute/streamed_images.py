@@ -8,6 +8,7 @@ import mmap
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import tee
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.compute.degrade import degrade, unpack_bits
+from roarbench.compute.degrade import RedrawnImages, degrade, unpack_bits
+from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.enums import Unit
 
 AHEAD = 4  # parts of batches that are read ahead
@@ -89,6 +91,36 @@ class StreamedImages:
             return pixels.float()
         channels, height, width = self._pixels.shape[1:]
         return degrade(pixels, unpack_bits(removed[0], (channels, height, width), self._unit), self._fill)
+
+
+class StreamedChangingImages:
+    """Images whose removed features change at every reading; pixels stay in a file and are read ahead.
+
+    Args:
+        drawn: The images; their fill value is on the device.
+        pixels: The same pixels, uint8 (n, c, h, w), memory-mapped.
+        device: The device on which images are degraded.
+    """
+
+    def __init__(self, drawn: RedrawnImages | ExchangedImages, pixels: NDArray[np.uint8], device: torch.device) -> None:
+        self._drawn, self.generator = drawn, drawn.generator
+        self._pixels = StreamedImages(pixels, None, torch.empty(0), drawn.unit, device)
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield the images of each part as `StreamedImages.read` does; masks are drawn when their part is yielded."""
+        indices, ahead = tee(parts)
+        for index, images in zip(indices, self._pixels.read(ahead), strict=True):
+            yield self._drawn.degrade_newly(images, index)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return newly degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
+        return self._drawn.degrade_newly(self._pixels.batch(index), index)
+
+
+Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read`
 
 
 class _Part:

@@ -35,7 +35,7 @@ from roarbench.compute.inputs import (
 )
 from roarbench.compute.onednn_workaround import RightGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_images import Streamed, StreamedChangingImages
 from roarbench.devices import (
     CompilerFailed,
     can_use_bf16,
@@ -213,7 +213,7 @@ class Training:
     def _next_batch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.next()
-        if isinstance(self._inputs, StreamedImages):
+        if isinstance(self._inputs, Streamed):
             if not self._batches_ahead:
                 batches = [index, *self._batches.coming()]
                 self._ahead = self._inputs.read(part for batch in batches for part in self._parts(batch))
@@ -250,7 +250,7 @@ class Training:
 
     def _generators(self) -> list[torch.Generator]:
         """Return all random generators whose state a checkpoint stores."""
-        if isinstance(self._inputs, RedrawnImages | ExchangedImages):
+        if isinstance(self._inputs, RedrawnImages | ExchangedImages | StreamedChangingImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
@@ -315,7 +315,7 @@ class Training:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
         if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
             return self._held.at(size).index_select(0, send_to_device(index, self._device))
-        streamed = isinstance(self._inputs, StreamedImages)
+        streamed = isinstance(self._inputs, Streamed)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
         return shrink_images(degraded, self._side(degraded.shape[3]))
 

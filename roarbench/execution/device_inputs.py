@@ -16,14 +16,16 @@ from torch import Tensor
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import (
     DegradedImages,
+    RedrawnImages,
     apply_non_mean_fill,
     compute_removal_magnitude,
     replace_features,
     unpack_bits,
 )
+from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
@@ -113,6 +115,13 @@ def get_device_pixels(images: ImageData, split: Split) -> Tensor:
 def load_pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w), on the GPU if they fit there, otherwise memory-mapped."""
     return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
+
+
+def stream_if_too_large(drawn: RedrawnImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
+    """Return images of a split whose masks change; if a GPU cannot hold them, they are read ahead from the file."""
+    if can_fit_in_memory(images, 0):
+        return drawn
+    return StreamedChangingImages(drawn, images[split].pixels, choose_device())
 
 
 def get_device_mean(images: ImageData) -> Tensor:

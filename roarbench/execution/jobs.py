@@ -39,6 +39,7 @@ from roarbench.execution.device_inputs import (
     make_packed_other_image_masks,
     make_untouched_inputs,
     remove_features,
+    stream_if_too_large,
 )
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.pretrained_weights import load_given_weights
@@ -195,8 +196,8 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
                 "epoch; use the fill mean"
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        held = load_pixels(images, split)
-        return RedrawnImages(held, cell.t, get_device_mean(images).to(held.device), cell.unit, generator)
+        held, mean = load_pixels(images, split), get_device_mean(images)
+        return stream_if_too_large(RedrawnImages(held, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
-from roarbench.compute.inputs import Normalisation
+from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
-from roarbench.execution.device_inputs import get_device_mean, load_pixels
+from roarbench.execution.device_inputs import get_device_mean, load_pixels, stream_if_too_large
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import CommonNetwork, make_tuned_key, make_tuning_recipe
@@ -32,12 +32,12 @@ def make_images_with_exchanged_masks(
     seed: int,
     masks: Split = Split.TRAIN,
     fill: str = "mean",
-) -> ExchangedImages:
+) -> Inputs:
     """Return training images with the removal masks of other images of a split, drawn with a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
-    held = load_pixels(images, Split.TRAIN)
-    mean = get_device_mean(images).to(held.device)
-    return ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
+    held, mean = load_pixels(images, Split.TRAIN), get_device_mean(images)
+    exchanged = ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
+    return stream_if_too_large(exchanged, images, Split.TRAIN)
 
 
 def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:

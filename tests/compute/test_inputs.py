@@ -14,7 +14,7 @@ from roarbench.compute import streamed_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
 from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
-from roarbench.compute.streamed_images import AHEAD, StreamedImages, _find_mapping
+from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_mapping
 from roarbench.datasets.decoded import _map
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
@@ -167,6 +167,25 @@ def test_an_index_outside_of_the_images_is_refused(wrong):
         both()[0].batch(torch.tensor([3, wrong]))
 
 
+@pytest.mark.parametrize("fill", ["mean", "noise"])
+def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_path):
+    """From a file and in memory; what is read ahead is not drawn ahead, or a checkpoint would not hold its draws."""
+    batches = torch.randperm(N, generator=seeded(5)).split(1)
+    for make in (
+        lambda: RedrawnImages(exchanged(Unit.PIXEL, 4).pixels, 0.5, FILL, Unit.PIXEL, seeded(4)),
+        lambda: replace(exchanged(Unit.PIXEL, 4), fill=fill),
+    ):
+        held, drawn = make(), make()
+        drawn.pixels.numpy().tofile(tmp_path / "pixels")
+        mapped = _map(tmp_path / "pixels", np.uint8, tuple(drawn.pixels.shape))
+        streamed = StreamedChangingImages(drawn, mapped, CPU)
+        assert len(streamed) == N and _find_mapping(streamed._pixels._pixels)
+        for index, read in zip(batches, streamed.read(batches), strict=True):
+            torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
+            assert torch.equal(streamed.generator.get_state(), held.generator.get_state())
+        torch.testing.assert_close(streamed.batch(batches[0]), held.batch(batches[0]), rtol=0, atol=0)
+
+
 def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
     read, real = [], streamed_images._read
@@ -210,7 +229,7 @@ class Data(dict):
 
 
 def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
-    """Also those whose masks are swapped or drawn anew: nothing is sent whole, and masks alone are not sent either."""
+    """Those whose masks are swapped or drawn anew are read ahead from it; masks alone are not sent whole either."""
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
@@ -218,6 +237,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
         monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
+    monkeypatch.setattr(inputs, "StreamedChangingImages", lambda *given: given)
     layout = Layout((3, 8, 8), Unit.SCALAR, (0.5,))
     planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
     rankings = SimpleNamespace(layout=layout, planes=lambda split: planes)
@@ -231,4 +251,5 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
         assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
         redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
         swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
-        assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]
+        for drawn, read, device in (redrawn, swapped):
+            assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"

@@ -12,7 +12,7 @@ from roarbench import devices
 from roarbench.compute import train
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.inputs import MOVING
-from roarbench.compute.streamed_images import AHEAD, StreamedImages
+from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
 from roarbench.errors import NoRoom
 from tests.helpers.networks import Small
@@ -62,9 +62,14 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
     """Streamed images, which are read ahead, and images whose removed features are drawn anew."""
     fixed, _ = pictures(24)
     pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
+
+    def redrawn():
+        return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7))
+
     for make in (
         lambda: StreamedImages(pixels, removed, fixed.fill, fixed.unit, torch.device("cpu")),
-        lambda: RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7)),
+        redrawn,
+        lambda: StreamedChangingImages(redrawn(), pixels, torch.device("cpu")),
     ):
         halved = training_of(plain(), 2, inputs=make(), micro_batch=micro_batch)
         found = weights_after(halved)
@@ -73,13 +78,18 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
-def test_parts_of_the_next_steps_are_read_during_a_step(monkeypatch):
+@pytest.mark.parametrize("changing", [False, True])
+def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
     """24 images are three batches of eight, of which each has three parts; then new batches are drawn."""
     fixed, labels = pictures(24)
     inputs = StreamedImages(fixed.pixels.numpy(), None, fixed.fill, fixed.unit, torch.device("cpu"))
     recipe, begun, counts = replace(RECIPE, epochs=2, micro_batch=3), [], []
     monkeypatch.setattr(inputs, "_begin", lambda index, real=inputs._begin: begun.append(index) or real(index))
-    training = Training(plain(), inputs, labels, NORM, recipe, seed=3)
+    if changing:
+        drawn = RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
+        changing_images = StreamedChangingImages(drawn, fixed.pixels.numpy(), torch.device("cpu"))
+        changing_images._pixels = inputs
+    training = Training(plain(), changing_images if changing else inputs, labels, NORM, recipe, seed=3)
     while training.step < training.steps:
         training.advance()
         counts.append(len(begun))
