@@ -199,8 +199,8 @@ OWN_NETWORK = Protocol(
     "dot: how many more predictions change with a network's *own* map than with *another's*, in points. 0 = the map "
     "shows nothing that is specific to its network.",
     gain="own-network gain",
-    meaning="Gain: predictions changed by a network's own map minus by another's map. It is in points; a map that is "
-    "the same for all networks has gain 0.",
+    meaning="Gain: predictions that change with the own map, minus with another network's. Both numbers are in percent "
+    "of the predictions; a map that is the same for all networks has a gain of 0.",
     zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms only one "
     "network has a high gain; damaged images are unlike the training images",
@@ -218,8 +218,9 @@ OWN_NETWORK_LERF = replace(
     dot="Two explained networks give four scores: each is tested without the features that its own map ranks last, and "
     "without those that the other's ranks last. Each dot: how many more predictions *stay the same* with a network's "
     "*own* map, in points. 0 = the map shows nothing that is specific to its network.",
-    meaning="Gain: predictions kept with a network's own map minus with another's map. Features that the map ranks "
-    "last are removed. The gain is in points; a map that is the same for all networks has gain 0.",
+    meaning="Gain: predictions kept with the own map, minus with another network's map. Features that the map ranks "
+    "last are removed. Both numbers are in percent of the predictions; a map that is the same for all networks has a "
+    "gain of 0.",
     limits="As `own-network`",
     use="With `own-network`",
 )

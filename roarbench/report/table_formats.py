@@ -121,8 +121,9 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
         said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _BETTER_THAN in headings:
         said.append(
-            f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but is not, and "
-            f"a larger gain than all controls that should have 0; {UNTRAINED}: better than this twin, too."
+            f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but differs "
+            "significantly from it, with a larger gain than every other control whose gain should be 0; "
+            f"{UNTRAINED}: also better than this twin."
         )
     if any(heading.startswith("Δ ") for heading in headings):
         said.append("Δ: the row's gain minus the gain of its twin.")
