@@ -25,7 +25,7 @@ class Address(NamedTuple):
     choices: tuple[tuple[str, str], ...] = ()
 
     def chosen(self, name: str) -> str:
-        """Return the choice under a name; empty without one."""
+        """Return the choice with this name; empty if there is none."""
         return dict(self.choices).get(name, "")
 
 

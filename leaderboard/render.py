@@ -121,7 +121,7 @@ def export_site(views: Views, folder: Path) -> int:
 
 
 def _link(page: str, site: Site, at: Address) -> str:
-    """Return the link to a page, of the current suite if it has one."""
+    """Return the link to a page, for the current suite if the page depends on one."""
     found = [each for each in site.known if each.page == page]
     return site.at(next((each for each in found if each == Address(page, at.suite)), found[0]))
 

@@ -86,7 +86,7 @@ def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
 def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
-    """Rank one batch; return the rankings, and the reasons of failed ones."""
+    """Rank one batch; return the rankings, and the reasons of failed rankings."""
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}

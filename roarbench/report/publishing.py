@@ -87,7 +87,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        made = f"there are: {there}; `roarbench run` makes more"
+        made = f"its rows: {there}; `roarbench run` adds rows"
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = check_folder(folder).items()

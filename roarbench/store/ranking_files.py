@@ -133,7 +133,7 @@ def merge_batch_records(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatc
 
 
 def trim_batch_records(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
-    """Drop the first `first` images."""
+    """Drop the first `first` images from records of batches."""
     for part in parts:
         gone = min(first, part.images)
         first -= gone
