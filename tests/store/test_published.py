@@ -151,7 +151,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     write_published_file(store, folder, one, "A. Author")
     other = prepare_published_file(store, "quick-roar", "grad", folder, "A. Author")
     assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
-    with pytest.raises(CallerError, match="no runs of gard in .*; there are: colour-deviation, .*, grad, "):
+    with pytest.raises(CallerError, match="no runs of gard in .*; its rows: colour-deviation, .*, grad, "):
         prepare_published_file(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
