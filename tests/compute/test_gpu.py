@@ -11,7 +11,7 @@ from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
 from roarbench.devices import COMPILING
 from roarbench.enums import Order, Precision, Unit
@@ -60,6 +60,14 @@ def test_streamed_images_go_through_pinned_memory_unharmed():
     batches = torch.randperm(200, generator=seeded(3)).split(16)
     for index, read in zip(batches, streamed.read(batches), strict=True):
         torch.testing.assert_close(read.cpu(), held.batch(index), rtol=0, atol=0)
+
+
+def test_images_whose_masks_change_are_streamed_and_degraded_on_the_gpu():
+    _, held = both(n=200)
+    here, there = (RedrawnImages(held.pixels, 0.5, held.fill.to(where), held.unit, seeded(4)) for where in (CPU, GPU))
+    streamed, batches = StreamedChangingImages(there, held.pixels.numpy(), GPU), torch.arange(200).split(16)
+    for index, read in zip(batches, streamed.read(batches), strict=True):
+        torch.testing.assert_close(read.cpu(), here.batch(index), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("compiling", [False, True])

@@ -61,7 +61,7 @@ def test_passes_are_counted(names, forward, backward, tiny, batch, black):
 
 
 def captum_base(base, model, images, targets, black):
-    inputs = images.contiguous().requires_grad_()
+    inputs = images.clone(memory_format=torch.contiguous_format).requires_grad_()  # the batch is that of all tests
     if base == "grad":
         return Saliency(model).attribute(inputs, target=targets, abs=False)
     if base == "gb":

@@ -55,6 +55,17 @@ def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
         assert gpu.waits == []
 
 
+@pytest.mark.parametrize("unit", Unit)
+def test_streamed_images_get_new_masks_on_the_gpu(unit):
+    """Their pixels come from a file part by part; the set itself stays on the CPU."""
+    with fake_gpu() as gpu:
+        still, read = torch.zeros(N, *SHAPE, dtype=torch.uint8), torch.zeros(4, *SHAPE, device=GPU)
+        images = RedrawnImages(still, 0.5, torch.zeros(3, device=GPU), unit, seeded(0))
+        made = images.degrade_newly(read, torch.arange(4))
+        assert (made.device.type, tuple(made.shape), made.dtype) == ("cuda", (4, *SHAPE), torch.float32)
+        assert (gpu.waits, gpu.sent) == ([], 1)
+
+
 def trained(recipe, kind="degraded"):
     with fake_gpu() as gpu:
         fit(network().to(GPU), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
