@@ -183,10 +183,14 @@ def _score(
 ) -> _Answers:
     """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
     shape, labels, answers = request.pixels.shape, request.labels[rows], _Answers({}, [], [])
+    filled = [
+        request.replace[column.fill](rows, mark_removed(ranked[0], shape, t, column.order))
+        for column in request.columns
+        for t in column.levels
+    ]
+    predicted = iter(compute_logits(networks[0], torch.cat(filled)).argmax(1).split(len(rows)))
     for column in request.columns:
-        removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)
-        logits = [compute_logits(networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
-        answers.correct[column.title] = np.stack([(one.argmax(1) == labels).numpy() for one in logits])
+        answers.correct[column.title] = np.stack([(next(predicted) == labels).numpy() for _ in column.levels])
     if len(ranked) > 1:
         images, targets = request.pixels[rows], request.targets[rows]
         own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)

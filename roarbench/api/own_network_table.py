@@ -283,13 +283,10 @@ def score_under_all_masks(
     """
     if are_masks_equal(masks):
         return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_)
-    left = [[degrade(images, mask, fill) for mask in own] for own in masks]
-    return np.array(
-        [
-            [[(compute_logits(model, one).argmax(1) == classes).numpy() for one in own] for model in models]
-            for own in left
-        ]
-    )
+    left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
+    shape = (len(masks), len(masks[0]), len(images))
+    kept = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
+    return torch.stack(kept, 1).numpy()
 
 
 def are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:

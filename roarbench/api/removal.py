@@ -15,12 +15,19 @@ from torch import Tensor, nn
 from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
-from roarbench.compute.external_networks import add_second_logit, read_logits, wrap_to_return_logits
+from roarbench.compute.external_networks import (
+    add_second_logit,
+    make_contiguous_if_needed,
+    read_logits,
+    wrap_to_return_logits,
+)
 from roarbench.compute.network_checks import check_network
+from roarbench.devices import choose_float32_layout
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 
-_PIXELS = 2**17  # pixels per batch: larger batches take more memory and are not faster on a CPU
+_PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
+_SCORED = 4 * 224**2  # pixels per forward pass, for the same reason
 _FEW = 4  # images for checks of a network
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -209,20 +216,28 @@ def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> 
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = add_second_logit(wrap_to_return_logits(model, few), few)
+    network = add_second_logit(wrap_to_return_logits(make_contiguous_if_needed(model, few), few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network
 
 
 def split_into_batches(pixels: Tensor) -> list[slice]:
-    """Divide images into batches of one forward pass."""
+    """Divide images into batches to explain."""
     size = max(1, _PIXELS // pixels[0, 0].numel())
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
+
+
+def _split_for_scoring(images: Tensor) -> list[slice]:
+    """Divide images evenly into parts of one forward pass."""
+    count = len(images)
+    parts = min(max(1, count * images[0, 0].numel() // _SCORED), count)
+    return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Compute a network's logits, float32 (n, classes), on the CPU."""
     with torch.inference_mode():
-        parts = (move_to_model(model, images[part]) for part in split_into_batches(images))
-        return torch.cat([read_logits(model(part)).cpu().float() for part in parts])
+        parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images))
+        fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)
+        return torch.cat([read_logits(model(part)).cpu().float() for part in fast])

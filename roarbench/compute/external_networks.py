@@ -148,6 +148,38 @@ class LogitsAlone(nn.Module):
         return read_logits(self.model(images))
 
 
+def is_view_error(error: Exception) -> bool:
+    """Return whether torch refused a `.view` of a tensor in another memory format."""
+    return isinstance(error, RuntimeError) and "view size is not compatible" in str(error)
+
+
+class ContiguousInput(nn.Module):
+    """A wrapper of a network that calls `.view`, which fails for images in another memory format."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Any:
+        """Return the network's output for the images in torch's default memory format."""
+        return self.model(images.contiguous())
+
+
+@torch.no_grad()
+def make_contiguous_if_needed(model: nn.Module, images: Tensor) -> nn.Module:
+    """Wrap a network that fails in the memory format `channels_last` but not in the default one; else return it.
+
+    Maps and scores use `channels_last` on a CPU, where convolutions are faster in it. The network must be in eval mode
+    and is not changed; `images`, (n, c, h, w), is a valid input.
+    """
+    try:
+        model(images.contiguous(memory_format=torch.channels_last).clone())
+    except Exception as error:  # `network_checks.check_network` reports all others
+        if is_view_error(error):
+            return ContiguousInput(model).eval()
+    return model
+
+
 @torch.no_grad()
 def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network whose output has `logits` so that it returns the logits; return other networks unchanged.

@@ -49,8 +49,12 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
 
 
 def copy_network(model: nn.Module) -> nn.Module:
-    """Copy a network's modules; both have the same weights in memory."""
-    return copy.deepcopy(model, {id(each): each for each in _weights(model)})
+    """Copy a network's modules; both have the same weights in memory.
+
+    The copy's parameters need no gradient, so a pass keeps fewer activations for the gradient of its input.
+    """
+    frozen = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in model.parameters()}
+    return copy.deepcopy(model, frozen | {id(each): each for each in model.buffers()})
 
 
 def _weights(model: nn.Module) -> list[Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from roarbench.analysis.result_consistency import is_near_chance
 from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt
 from roarbench.compute.networks import build_network
@@ -73,8 +74,8 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
     model = _built(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
-        _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
-    images = torch.randn(2, *record.shape, generator=generator)
+        _try(model, _draw_images(generator, record.channels, side, side), suite)
+    images = _draw_images(generator, *record.shape)
     if any(block.protocol.trains for block in suite.blocks):
         _try_training(model, images, suite)
     _move_from_start(model, generator)
@@ -103,6 +104,11 @@ def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
 def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
     record = suite.dataset_record
     return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+
+
+def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
+    """Draw two images in the memory format of trainings, which some networks cannot take."""
+    return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
 
 
 def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
@@ -139,6 +145,11 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         with torch.inference_mode(), convert_exit_to_error():
             logits = model(images)
     except Exception as error:  # the user's network may raise anything
+        if is_view_error(error):
+            seen = (
+                f"{suite.model} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
+            )
+            raise CallerError(f"{seen}; write .flatten(1) or .reshape(…) instead") from error
         seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:

@@ -1,6 +1,7 @@
 """`check`: each column against the steps of this package one by one, controls, siblings, and the sentence."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -88,6 +89,38 @@ def test_siblings_explain_only_the_images_that_all_networks_put_into_one_class(n
     agreed = int((said == said[0]).all(0).sum())
     assert 0 < agreed < 40
     assert len(asked) == 3 * 2 + 40 + 2 * agreed
+
+
+def test_a_network_that_calls_view_has_the_table_of_one_that_flattens(images):
+    """Maps and scores use channels last, in which torch refuses a view."""
+
+    class Layers(nn.Module):
+        def __init__(self, layers):
+            super().__init__()
+            self.layers = layers
+
+    class Viewing(Layers):
+        def forward(self, x):
+            x = self.layers[1](self.layers[0](x))
+            return self.layers[2](x.view(x.size(0), -1))
+
+    class Flattening(Layers):
+        def forward(self, x):
+            return self.layers[2](self.layers[1](self.layers[0](x.contiguous())).flatten(1))
+
+    def drawn(seed):
+        torch.manual_seed(seed)
+        width = 4 * images.shape[2] * images.shape[3]
+        return nn.Sequential(nn.Conv2d(images.shape[1], 4, 3, padding=1), nn.ReLU(), nn.Linear(width, 2))
+
+    def checked(make):
+        networks = [make(drawn(0)).eval() for _ in range(3)]
+        for number, network in enumerate(networks[1:], 1):
+            next(network.parameters()).data.mul_(1 + number / 10)
+        names = ["grad", "gb", "sg-grad", "lrp", "deeplift", "occlusion(patches=4)"]
+        return rb.check(networks[0], images, LABELS, names, networks[1:]).to_dataframe()
+
+    pd.testing.assert_frame_equal(checked(Viewing), checked(Flattening))
 
 
 def test_noise_of_a_function_is_the_same_for_each_network_whichever_images_count(networks, images):

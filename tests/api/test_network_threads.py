@@ -179,7 +179,9 @@ def test_every_batch_norm_after_a_convolution_is_folded(kind, threads):
         for network, folded in zip(networks, copied, strict=True):
             assert (norms(network), norms(folded)) == (3, 0)
             torch.testing.assert_close(folded(IMAGES), network(IMAGES), rtol=1e-4, atol=1e-5)
-            assert folded.last.weight is network.last.weight  # memory
+            assert folded.last.weight.data_ptr() == network.last.weight.data_ptr()  # memory
+            assert not any(each.requires_grad for each in folded.parameters())
+            assert all(each.requires_grad for each in network.parameters())
     modules = [id(part) for copied in (*copies, networks) for each in copied for part in each.modules()]
     assert len(modules) == len(set(modules))
 
@@ -192,6 +194,24 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     made = [explainers._maps_of(explainers.table.values(), asked.by([used])) for used in (network, folded)]
     (one,), (other,) = (found.values() for found in made)
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
+
+
+def test_maps_of_a_batch_are_those_of_its_images(networks):
+    """DeepLIFT gets half of a batch at a time; the other estimator shares the call."""
+    explainers = read_explainers(["deeplift", "input-x-grad"], IMAGES, 1)
+    (asked,) = ask_networks(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
+    rows = list(explainers.table.values())
+    whole = explainers._maps_of(rows, asked)
+    for number in range(3):
+        one = slice(number, number + 1)
+        alone = explainers._maps_of(
+            rows,
+            asked._replace(
+                images=asked.images[one], targets=asked.targets[one], rows=asked.rows[one], ids=asked.ids[one]
+            ),
+        )
+        for name, maps in alone.items():
+            torch.testing.assert_close(whole[name][one], maps, rtol=1e-3, atol=1e-4 * float(maps.abs().max()))
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)

@@ -82,6 +82,11 @@ class Noisy(Odd):
     def forward(self, x):
         return self.net(nn.functional.dropout(x))
 
+class Viewing(Odd):
+    def forward(self, x):
+        x = self.net[0](x)
+        return self.net[3](x.view(len(x), -1)[:, :8])
+
 class InPlace(Odd):
     def forward(self, x):
         return self.net(x.mul_(2))
@@ -140,6 +145,11 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network"),
         ("Mixing", "", r"^net.Mixing@\S+ gives an image different logits alone than in a batch"),
         ("Noisy", "", "gives different logits for the same images when called again"),
+        (
+            "Viewing",
+            "",
+            r"calls \.view on .* torch\.channels_last, which torch refuses; write \.flatten\(1\) or \.reshape",
+        ),
         ("InPlace", "", "modifies its input images in place"),
         (
             "double",
