@@ -80,13 +80,19 @@ def _kinds(record: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(record)}
 
 
+@cache
+def _read_type(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type's origin, such as dict, and its arguments."""
+    return get_origin(kind), get_args(kind)
+
+
 def _check(name: str, value: Any, kind: Any) -> None:
-    parts = get_args(kind)
+    origin, parts = _read_type(kind)
     if isinstance(kind, UnionType):
         _check(name, value, next((part for part in parts if type(value) is part), parts[0]))
-    elif get_origin(kind) in (tuple, dict, frozenset):
-        if not isinstance(value, get_origin(kind)) or len(value) > _ITEMS:
-            raise _wrong(name, value, f"a {get_origin(kind).__name__} of at most {_ITEMS} items")
+    elif origin in (tuple, dict, frozenset):
+        if not isinstance(value, origin) or len(value) > _ITEMS:
+            raise _wrong(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
         for part in value.items() if isinstance(value, dict) else value:
             for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
                 _check(name, one, its)

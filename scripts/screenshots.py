@@ -2,7 +2,7 @@
 
     python scripts/screenshots.py STORE FOLDER
 
-docs/board/ has four of those of demo/.
+docs/board/ has four of those of build/demo, the store of `make demo`.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What showing a store costs: the one in demo/, and one of 200 estimators in 5 suites.
+"""What showing a store costs: that of `make demo`, and one of 200 estimators in 5 suites.
 
     python scripts/time_board.py [ESTIMATORS]
 
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from make_demo import write_demo
 
 from leaderboard import page_cache
 from roarbench.enums import PAPER_LEVELS
@@ -38,7 +39,6 @@ from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_answers
 
-DEMO = Path(__file__).resolve().parents[1] / "demo"
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})
 
@@ -163,7 +163,9 @@ def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
 
 def main(estimators: int) -> None:
     """Measure both stores, and print each as soon as it is there."""
-    print(json.dumps({"demo": commands(DEMO, "quick@6", 2)}, indent=1), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        write_demo(Path(name))
+        print(json.dumps({"demo": commands(Path(name), "quick@6", 2)}, indent=1), flush=True)
     with tempfile.TemporaryDirectory() as name:
         suites = install(estimators)
         fill(Path(name), suites)

@@ -188,7 +188,7 @@ def _score(
         for column in request.columns
         for t in column.levels
     ]
-    predicted = iter(compute_logits(networks[0], torch.cat(filled)).argmax(1).split(len(rows)))
+    predicted = iter(compute_logits(networks[0], torch.cat(filled)).argmax(1).view(len(filled), len(rows)))
     for column in request.columns:
         answers.correct[column.title] = np.stack([(next(predicted) == labels).numpy() for _ in column.levels])
     if len(ranked) > 1:

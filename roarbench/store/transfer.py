@@ -244,18 +244,18 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     file = ExportedFile(path)
     notes, suites, remarks = _said(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
-    totals = _totals(_import_rows(file, path, submissions), path)
-    fresh, known = set[str](), dict[str, RunResult]()
-    with store.database.write() as connection:
-        _check_totals(connection, totals, path)
-        for submission in submissions.values():
-            put_entry(connection, submission)
-        rest = _import_rows(file, path, submissions)  # second pass over the file: all rows may exceed memory
-        while part := {result.run.key: result for result in islice(rest, _TOGETHER)}:
+    totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
+    rows = _refuse_twice(_import_rows(file, path, submissions), path)
+    with store.database.write() as connection:  # an error in the file undoes all of it
+        while part := {result.run.key: result for result in islice(rows, _TOGETHER)}:
             new = insert_new(connection, schema.results, [make_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
             known |= {key: result for key, result in part.items() if key not in new}
+            totals |= {(result.run.data, result.total) for result in part.values()}
             fresh |= new
+        _check_totals(connection, totals, path)
+        for submission in submissions.values():
+            put_entry(connection, submission)
         put_notes(connection, notes)
         put_suites(connection, suites)
         put_remarks(connection, remarks)
@@ -264,17 +264,16 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
-def _totals(results: Iterable[RunResult], path: Path) -> set[tuple[str, int]]:
-    """Return the numbers of test images by data fingerprint; refuse a run that is in the file twice."""
-    keys, totals = set[str](), set[tuple[str, int]]()
+def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
+    """Yield the results; raise StoreError for a run that is in the file twice."""
+    keys = set[str]()
     for result in results:
         if result.run.key in keys:
             raise StoreError(
                 f"{path} has the run {result.run.key} twice, so nothing was added; export the results again"
             )
         keys.add(result.run.key)
-        totals.add((result.run.data, result.total))
-    return totals
+        yield result
 
 
 def read_results(path: Path) -> Iterator[RunResult]:
@@ -282,15 +281,18 @@ def read_results(path: Path) -> Iterator[RunResult]:
     yield from _import_rows(ExportedFile(path), path, {})
 
 
-def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:
-    """Refuse rows on the same images with different numbers of images: leaderboards compare image by image."""
+def _check_totals(connection: Connection, found: set[tuple[str, int]], path: Path) -> None:
+    """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
+
+    `found` has the fingerprint and number of images of each row of the file, of which the new ones are stored already.
+    """
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
-    known = select_matching(connection, stored, schema.results.c.data, {data for data, _ in new})
-    totals: dict[str, int] = {row.data: row.total for row in known}
-    for data, total in sorted(new):
-        if totals.setdefault(data, total) != total:
-            found = f"{path} has rows on {total} images of {data[:8]}, but other rows have {totals[data]}"
-            raise StoreError(f"{found}, so nothing was added; export the results again")
+    rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in found})
+    known = {(row.data, row.total) for row in rows} | found
+    for data, total in sorted(found):
+        if others := [other for same, other in known if same == data and other != total]:
+            seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(others)}"
+            raise StoreError(f"{seen}, so nothing was added; export the results again")
 
 
 def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:

@@ -19,17 +19,15 @@ from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite
 from leaderboard.page.trust import TRUST, build_context
-from leaderboard.pictures import Pictures, find_pictures_file, save_pictures
+from leaderboard.pictures import Pictures
 from leaderboard.render import load_templates
 from leaderboard.report import render_report, write_report
-from leaderboard.views import SuiteView, read_views
+from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
-from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table_notes import describe_methods
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
-from roarbench.store.submissions_and_annotations import keep_entry
-from roarbench.store.transfer import export_results, import_results
-from roarbench.submissions.file import check_source
+from roarbench.store.published_folder import read_index
+from roarbench.store.results import DEFAULT_FILE
 from roarbench.text import format_interval
 from studies import trust
 from tests.helpers.board_store import make_store, views_of
@@ -169,44 +167,31 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the
     assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
 
 
-FILE = b'NAME = "mine"\nDESCRIPTION = "mine"\n\ndef estimate(model, images, targets, generator):\n    return images\n'
+def test_pictures_of_a_store_are_written_for_the_demo(tmp_path, monkeypatch, capsys):
+    """Of suites with images and rankings alone."""
+    store, shown = tmp_path / "store", Pictures((7,), "By hand.", 0.5, ("map",), 64, ("grad",), (), {}, str.encode)
+    make_store(store, OLDER["quick@1"], images=20)
+    make_store(store, OLDER["quick@2"], images=20)
+    monkeypatch.setattr(SuiteView, "pictures", property(lambda view: shown if view.slug == "quick-v2" else None))
+    import_module("make_demo").write_pictures(store, tmp_path / "demo")
+    assert len(list((tmp_path / "demo" / "pictures").iterdir())) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert ["no pictures" in line for line in told] == ["quick v2" not in line for line in told] == [False, True]
 
 
 @pytest.mark.slow
-def test_what_is_added_leaves_the_rest_as_it_was(tmp_path):
-    """A shipped store of the first version, with pictures, and one of the second with a submission."""
-    demo, store, mine = tmp_path / "demo", tmp_path / "store", check_source(FILE)
-    make_store(demo, OLDER["quick@1"], images=20)
-    make_store(store, add_estimators(OLDER["quick@2"], [mine.id]), images=20)
-    with ResultsStore.open(find_default_url(store)) as worked_on, ResultsStore.open(find_default_url(demo)) as theirs:
-        made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
-        save_pictures(made, find_pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))
-        keep_entry(worked_on.database, mine)
-        export_results(theirs, tmp_path / "first.parquet")
-        import_results(worked_on, tmp_path / "first.parquet")  # where they are self-reported
-    before = {path.name: path.read_bytes() for path in (demo / "pictures").iterdir()}
-    import_module("make_demo").main(store, demo, add=True)
-    with views_of(demo) as shipped:
-        found = {slug: view.results for slug, view in shipped.items()}
-    assert list(found) == ["quick-v2", "quick-v1"]
-    assert all(suite_results.complete and not suite_results.doubts for suite_results in found.values())
-    assert found["quick-v2"].submissions[mine.id].source == FILE
-    assert {path.name: path.read_bytes() for path in (demo / "pictures").iterdir()} == before
-    assert {path.name for path in demo.iterdir()} == {DEFAULT_FILE, "pictures"}
-    assert (demo / DEFAULT_FILE).read_bytes()[18:20] == b"\1\1"  # a rollback journal
-
-
-@pytest.mark.slow
-def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt():
-    folder = ROOT / "demo"
-    with views_of(folder) as views:
-        assert list(views) == ["quick-v7", "quick-v6", "quick-matched-v3"]
+def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
+    import_module("make_demo").write_demo(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
+    with views_of(tmp_path) as views:
+        published = {file.suite for file in read_index(ROOT / "results")}
+        assert {view.results.suite.versioned for view in views.values()} == published
         both, first = views["quick-v7"], views["quick-v6"]
         assert both.paired and both.paired.headline and both.pictures and first.leading.name == "matched"
-        for view in views.values():
-            assert not view.results.doubts and not [run for run, (s, _) in view.states.items() if s == "missing"]
-            assert not [r for r in view.results.results.values() if "dirty" in r.provenance.code_version]
+        for result in (*both.results.results.values(), *first.results.results.values()):
+            assert "dirty" not in result.provenance.code_version
+        doubts = [doubt for board in first.leading_boards for row in board.rows for doubt in row.doubts]
         assert first.pictures and first.board.headline and first.board.roar_from
-        shorts = {doubt.short for board in first.leading_boards for row in board.rows for doubt in row.doubts}
+    shorts = {doubt.short for doubt in doubts}
     assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 8_000_000
+    assert not any("self-reported" in short for short in shorts)

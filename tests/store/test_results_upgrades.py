@@ -15,7 +15,7 @@ from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[2]
-COMMITTED = [path for folder in ("demo", "studies") for path in sorted((ROOT / folder).rglob("*.sqlite"))]
+COMMITTED = sorted((ROOT / "studies").rglob("*.sqlite"))
 LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
 
 
