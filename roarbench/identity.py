@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 _LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000  # characters of a text; PostgreSQL's largest integer; items in a list
 _CODE = 2**20  # bytes of a Python file
@@ -70,26 +70,32 @@ def check_field_values(item: Any) -> None:
     Raises:
         ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
-    for name, kind in _kinds(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
-        _check(name, getattr(item, name), kind)
+    for name, wanted in _types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
+        _check(name, getattr(item, name), wanted)
+
+
+class _Type(NamedTuple):
+    """The type of a field, taken apart once: equal types, such as `int | str` and `str | int`, may differ in order."""
+
+    kind: Any
+    origin: Any  # such as dict; None for a type without parts
+    parts: tuple[Any, ...]  # of the same class
+
+    @classmethod
+    def read(cls, kind: Any) -> "_Type":
+        return cls(kind, get_origin(kind), tuple(map(cls.read, get_args(kind))))
 
 
 @cache
-def _kinds(record: Any) -> dict[str, Any]:
+def _types(record: Any) -> dict[str, _Type]:
     hints = get_type_hints(record)
-    return {field.name: hints[field.name] for field in fields(record)}
+    return {field.name: _Type.read(hints[field.name]) for field in fields(record)}
 
 
-@cache
-def _read_type(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type's origin, such as dict, and its arguments."""
-    return get_origin(kind), get_args(kind)
-
-
-def _check(name: str, value: Any, kind: Any) -> None:
-    origin, parts = _read_type(kind)
+def _check(name: str, value: Any, wanted: _Type) -> None:
+    kind, origin, parts = wanted
     if isinstance(kind, UnionType):
-        _check(name, value, next((part for part in parts if type(value) is part), parts[0]))
+        _check(name, value, next((part for part in parts if type(value) is part.kind), parts[0]))
     elif origin in (tuple, dict, frozenset):
         if not isinstance(value, origin) or len(value) > _ITEMS:
             raise _wrong(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
