@@ -220,7 +220,8 @@ def find_agreed_images(logits: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
     if not len(agreed):
         raise CallerError(
-            f"the networks agree on none of the {len(logits[0])} images; expected networks of the same classes"
+            f"the networks predict one class together for none of the {len(logits[0])} images; "
+            "expected trained networks with the same classes in the same order"
         )
     return agreed, predicted[0, agreed]
 
