@@ -112,7 +112,7 @@ class ExplainedBatches(NamedTuple):
 
 
 class MapProvenance(NamedTuple):
-    """How the maps behind stored bit-planes were computed."""
+    """The computation of the maps behind stored bit-planes: its time, network and batches."""
 
     seconds: float  # processor time of the maps
     weights: str = ""  # checksum of the explained network's weights; empty for controls
