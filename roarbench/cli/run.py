@@ -21,7 +21,7 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import convert_write_errors
@@ -124,6 +124,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
         propose_command(doubt),
         propose_command("plot", "-o", picture),
         propose_command("status"),
+        *propose_third_training(finished.suite_results),
     ]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:

@@ -14,6 +14,9 @@ from typer.main import get_command
 
 from roarbench.cli.options import app
 from roarbench.errors import Hint, RoarbenchError
+from roarbench.plan.protocols import ROAR
+from roarbench.stats.board import RANDOM
+from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -65,6 +68,22 @@ def describe_other_results(suite_results: "SuiteResults", command: str) -> str:
             calls.append(f"{call} ({other.called})")
     first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
+
+
+def propose_third_training(results: "SuiteResults") -> list[str]:
+    """Return a command that retrains a third time for rows that ROAR with two seeds does not tell from Random.
+
+    Empty if the suite has another number of seeds, or if no row is left open.
+    """
+    if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
+        return []
+    board = results.board(ROAR, results.units(ROAR)[0])
+    compared = (
+        {row.estimator: row.against[RANDOM].verdict for row in board.rows if RANDOM in row.against} if board else {}
+    )
+    left = [name for name, verdict in compared.items() if verdict is Verdict.SAME]
+    command = propose_command("run", "--seeds", 3, "--estimators", ",".join(left))
+    return [f"{command}  # a third training for rows not significantly different from Random"] if left else []
 
 
 def find_program_name() -> str:

@@ -12,7 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.cli.suggested_commands import append_proposed_command, hide_password, propose_command
+from roarbench.cli.suggested_commands import (
+    append_proposed_command,
+    hide_password,
+    propose_command,
+    propose_third_training,
+)
 from roarbench.errors import EmptyStore, StoreError, UnknownName
 from roarbench.execution import forecast
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
@@ -20,6 +25,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.store.schema import open_database
 from tests.helpers.command_line import SMALL, publish
+from tests.helpers.made_up import LEVELS, SUITE, held
 
 
 @pytest.fixture
@@ -84,6 +90,20 @@ def test_an_error_and_a_proposed_command_leave_a_password_out():
             open_database(url, read_only=True)
         assert "hush" not in str(error.value), url
         assert hide_password(url) == f"postgresql://user:***@{end}"
+
+
+def test_a_third_training_is_proposed_for_rows_that_two_seeds_leave_open(calling):
+    calling("roarbench", "run", "--suite", "made-up")
+    rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
+    twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
+    (line,) = propose_third_training(held(twice))
+    assert shlex.split(line, comments=True)[1:] == [
+        *("run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up")
+    ]
+    for seeds in (1, 3):
+        assert propose_third_training(held(replace(twice, blocks=(replace(twice.blocks[0], seeds=seeds),)))) == []
+    told = replace(twice, blocks=(replace(twice.blocks[0], estimators=rows[:4]),))
+    assert propose_third_training(held(told)) == []
 
 
 KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows

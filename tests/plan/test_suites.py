@@ -1,9 +1,11 @@
 """Named suites, made of things that exist; parts of them; and recipes: the learning rate at chosen steps."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from roarbench.api.suites import load_suite
 from roarbench.compute.network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
@@ -88,6 +90,18 @@ def test_imagenet_asks_the_papers_question_by_fourteen_rows_whose_runs_are_part_
     (same,) = (each for each in paper.blocks if each.protocol.name == "roar")
     assert set(block.estimators) <= set(same.estimators) and set(block.levels) <= set(same.levels)
     assert (short.recipe, paper.recipe, short.reference_recipe) == ("imagenet-fast@1", "imagenet@1", "imagenet@1")
+
+
+def test_every_run_of_imagenet_counts_in_a_file_that_asks_for_the_full_design(tmp_path):
+    text = copy_suite_file("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
+    text = text.replace("levels = [0.1, 0.5, 0.9]", "levels = [0.1, 0.3, 0.5, 0.7, 0.9]").replace(
+        "seeds = 2", "seeds = 5"
+    )
+    text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
+    (tmp_path / "full.toml").write_text(text)
+    full, short = load_suite(tmp_path / "full.toml").plan, find_suite("imagenet")
+    runs = [set(list_keys(suite, "0" * 32, None).values()) for suite in (short, full)]
+    assert runs[0] < runs[1] and (len(runs[0]), len(runs[1])) == (86, 1005)
 
 
 def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seeds():
