@@ -1,6 +1,6 @@
 """How many maps that ask no network are called better, against Random and against every control?
 
-Run: python -m studies.corpus.run writes the tables of results.npz, which studies.matched.lab makes, into the page.
+Run: python -m studies.corpus.run writes the tables of results.npz into the page.
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,7 @@ A share of a map's places comes from another image's map by the same row, in squ
 as smooth as it was (*image*), or from chance, feature by feature (*chance*). Shares are nested. The null is a blurred
 random map: it knows nothing at any share, so a protocol that orders it rewards smoothness.
 
-Run: python -m studies.known_order.run writes the table of results.npz, which studies.known_order.make makes, into the
-page.
+Run: python -m studies.known_order.run writes the table of results.npz into the page.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

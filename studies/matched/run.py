@@ -1,6 +1,6 @@
 """Which strata remove the gain of maps that ask no network? Development images alone, none of the board's.
 
-Run: python -m studies.matched.run writes the table of results.npz, which studies.matched.lab makes, into the page.
+Run: python -m studies.matched.run writes the table of results.npz into the page.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """What own-network gain finds, and what fools it: the tables of the README, from the answers that are stored beside it.
 
-Run: python -m studies.own_network.run. The programs make and retraining made results.npz, the programs coverage, patch
-and faithfulness the files of their names.
+Run: python -m studies.own_network.run. The program coverage made coverage.json; README.md names the commit with the
+programs that made the other files.
 """
 
 import csv
@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import roarbench as rb
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -22,17 +23,14 @@ from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.text import format_interval, format_markdown_table
-from studies.own_network.lab import VARIANTS, Kept, read_results
 from studies.page import Tables, write_recorded
 
+Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
 FOLDER = Path(__file__).parent
 CHOSEN = [2, 6]  # .05 and .5 among the seven levels of levels.toml
 CONFIDENCE = 0.95
 PUBLISHED = (("quick@7", ROAR), ("quick@6", ROAR), ("quick@6", MATCHED), ("quick-matched@3", MATCHED))
-ELSEWHERE = {
-    "Fashion-MNIST": "fashion-mnist",
-    "CIFAR-10": "cifar10",
-}  # data sets whose rows the benchmark has published
+ELSEWHERE = {"Fashion-MNIST": "fashion-mnist", "CIFAR-10": "cifar10"}  # whose rows the benchmark has published
 AGAIN = ("other networks", "other networks 2", "other networks 3")  # with those of "standard" four runs
 FEWER_IS_BETTER = ("pixel-flipping",)
 QUANTUS = {
@@ -45,8 +43,13 @@ QUANTUS = {
 
 @lru_cache(maxsize=1)
 def answers() -> dict[str, Kept]:
-    """Return all answers that are kept."""
-    return read_results()
+    """Read the answers that are kept, by `experiment/row`."""
+    found = {}
+    for key, bits in np.load(FOLDER / "results.npz").items():
+        name, shape = key.rsplit("/", 1)
+        sizes = [int(size) for size in shape.split("x")]
+        found[name] = np.unpackbits(bits, count=int(np.prod(sizes))).astype(bool).reshape(sizes)
+    return found
 
 
 def of(experiment: str) -> dict[str, Kept]:
@@ -148,12 +151,11 @@ def orders() -> str:
     for name, kept in of("order").items():
         setting, row = name.split(":", 1)
         settings.setdefault(setting, {})[row] = kept
-    standard = gains_of(settings.pop("standard")) if settings else {}
+    standard = gains_of(settings.pop("standard"))
     gains = {name: gains_of(found, Order.LERF if name == "lerf" else Order.MORF) for name, found in settings.items()}
     rows += [_agree(name, standard, found) for name, found in gains.items()]
     rows += [_agree(f"{one} beside {other}", gains[one], gains[other])
         for one, other in combinations([name for name in gains if name in AGAIN], 2)]  # fmt: skip
-    rows += [[name, "", "not run", "", ""] for name in VARIANTS if name not in settings]
     here = _published_gains("imagenette64")
     rows += [_agree(f"{shown} beside Imagenette, rows of the benchmark", here, _published_gains(name))
         for shown, name in ELSEWHERE.items()]  # fmt: skip
