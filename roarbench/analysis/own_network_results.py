@@ -16,7 +16,7 @@ from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.compute_board import Kept, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
-from roarbench.stats.own_network_gain import compute_own_network_gain
+from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.store.run_result import RunResult
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
@@ -48,7 +48,9 @@ def compute_own_network_gains(
 ) -> dict[str, Sample]:
     """Compute the own-network gain of each complete row, with paired draws."""
     _, kept = load_kept_predictions(results, protocol, unit)
-    return {name: compute_own_network_gain(each.answers, protocol.order, bootstrap).gain for name, each in kept.items()}
+    answers = {name: each.answers for name, each in kept.items()}
+    found = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
+    return {name: each.gain for name, each in found.items()}
 
 
 def load_kept_predictions(

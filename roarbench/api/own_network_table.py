@@ -29,8 +29,12 @@ from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.estimators.engine import Maps
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
-from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, judge_own_network_gains
-from roarbench.stats.own_network_gain import compute_own_network_gain as gain_of
+from roarbench.stats.own_network_gain import (
+    OwnNetworkGain,
+    OwnNetworkVerdict,
+    compute_own_network_gain_per_row,
+    judge_own_network_gains,
+)
 from roarbench.text import format_interval
 
 if TYPE_CHECKING:
@@ -206,8 +210,10 @@ def compute_own_network_table(
         agreed: bool (n,), True for images to which all networks assign the same class.
         removal: Order, levels and unit of the removal.
     """
-    gains = {name: None if one is None else gain_of(one, removal.order, Bootstrap()) for name, one in kept.items()}
-    verdicts = judge_own_network_gains({name: found and found.gain for name, found in gains.items()})
+    known = {name: one for name, one in kept.items() if one is not None}
+    found = compute_own_network_gain_per_row(known, removal.order, Bootstrap())
+    gains = {name: found.get(name) for name in kept}
+    verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, of = int(agreed.sum()), len(agreed)
     return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
 

@@ -26,7 +26,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
-from roarbench.stats.own_network_gain import compute_own_network_gain
+from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
@@ -78,10 +78,8 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
-    gains = {
-        name: compute_own_network_gain(each.answers, OWN_NETWORK.order, evidence.bootstrap)
-        for name, each in ({} if results.at_chance else kept).items()
-    }
+    answers = {name: each.answers for name, each in ({} if results.at_chance else kept).items()}
+    gains = compute_own_network_gain_per_row(answers, OWN_NETWORK.order, evidence.bootstrap)
     drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}

@@ -19,7 +19,7 @@ from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
-    compute_own_network_gain,
+    compute_own_network_gain_per_row,
     predict_replication,
 )
 from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
@@ -280,7 +280,8 @@ def compute_own_network_board(
     shown: Collection[str] | None,
 ) -> Board:
     """Judge the rows that have complete predictions; `scores` lists rows and levels, without correctness bits."""
-    gains = {name: compute_own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
+    answers = {name: each.answers for name, each in kept.items()}
+    gains = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
     areas = {name: found.gain for name, found in gains.items()}
     drawn = Drawn(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS

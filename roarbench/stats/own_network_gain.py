@@ -5,8 +5,9 @@ networks in this two-way layout. It is not affected if a map changes predictions
 fragile under all maps (docs/protocol.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import cache, partial
 from itertools import permutations
 from typing import NamedTuple, Self
 
@@ -72,6 +73,25 @@ class OwnNetworkGain(NamedTuple):
     permutation: float | None
 
 
+class SharedDraws(NamedTuple):
+    """The random part of the bootstrap, which is the same for all rows with as many networks and images."""
+
+    counts: Floats  # how often a resample has each image, whole numbers of shape (resamples, images)
+    student: Floats  # standardised deviations of the networks, shape (resamples, networks)
+
+
+def compute_own_network_gain_per_row(
+    kept: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
+) -> dict[str, OwnNetworkGain]:
+    """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
+
+    Raises:
+        ValueError: As in `compute_own_network_gain`.
+    """
+    draw = cache(partial(_draw_images_and_networks, bootstrap))
+    return {name: _compute_gain(each, order, bootstrap.seed, draw) for name, each in kept.items()}
+
+
 def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
     """Compute the own-network gain, with draws over networks and images.
 
@@ -89,16 +109,22 @@ def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: B
         ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
             no images.
     """
+    return _compute_gain(kept, order, bootstrap.seed, partial(_draw_images_and_networks, bootstrap))
+
+
+def _compute_gain(
+    kept: NDArray[np.bool_], order: Order, seed: int, draw: Callable[[int, int], SharedDraws]
+) -> OwnNetworkGain:
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
     by_pair = compute_interactions(kept, order)
-    draws = _draws(by_pair, bootstrap)
+    draws = _draws(by_pair, draw(kept.shape[3], len(kept)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
     pairs = np.zeros(kept.shape[:2])
     pairs[np.triu_indices(len(kept), 1)] = by_pair.mean((1, 2))
-    return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), bootstrap.seed))
+    return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), seed))
 
 
 def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
@@ -108,21 +134,28 @@ def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
     return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
 
 
-def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
+def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
+    """Draw images with replacement, and networks from Student's t distribution with `networks` - 1 degrees of freedom.
+
+    Networks have that distribution because their variance is estimated from few of them.
+    """
+    chance = np.random.default_rng([bootstrap.seed, images])
+    counts = chance.multinomial(images, np.full(images, 1 / images), size=bootstrap.resamples)
+    normal = chance.standard_normal((bootstrap.resamples, networks))
+    student = normal / np.sqrt(chance.chisquare(networks - 1, (bootstrap.resamples, 1)) / (networks - 1))
+    return SharedDraws(counts.astype(np.float64), student)
+
+
+def _draws(interactions: Floats, shared: SharedDraws) -> Floats:
     """Draw the mean over pairs and images at each level, shape (levels, resamples).
 
-    Images are drawn with replacement. Networks are a second random factor, shared by pairs. Their contribution has the
-    jackknife variance of a U-statistic (Arvesen 1969). As it is estimated from R networks, it has the tails of
-    Student's t distribution with R - 1 degrees of freedom.
+    Networks are a second random factor beside images, shared by pairs. Their contribution has the jackknife variance of
+    a U-statistic (Arvesen 1969).
     """
-    chance = np.random.default_rng([bootstrap.seed, interactions.shape[2]])
-    images = interactions.shape[2]
-    counts = chance.multinomial(images, np.full(images, 1 / images), size=bootstrap.resamples)
+    counts, student = shared
+    images, count = counts.shape[1], student.shape[1]
     by_image = counts @ interactions.mean(0).T / images
     influence = _influence(interactions.mean(2))
-    count = len(influence)
-    normal = chance.standard_normal((bootstrap.resamples, count))
-    student = normal / np.sqrt(chance.chisquare(count - 1, (bootstrap.resamples, 1)) / (count - 1))
     return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
 
 

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from roarbench.enums import Order
+from roarbench.stats import own_network_gain
 from roarbench.stats.bootstrap import Bootstrap, make_estimate
-from roarbench.stats.own_network_gain import compute_own_network_gain, judge_own_network_gains, predict_replication
+from roarbench.stats.own_network_gain import (
+    compute_own_network_gain,
+    compute_own_network_gain_per_row,
+    judge_own_network_gains,
+    predict_replication,
+)
 
 FEW = Bootstrap(resamples=400)
 
@@ -103,6 +109,24 @@ def test_many_networks_are_tested_by_random_assignments() -> None:
     found = compute_own_network_gain(answers(9, images=20, own=0.6), Order.MORF, FEW)
     assert found.permutation is not None
     assert 0 < found.permutation < 0.001
+
+
+def test_rows_of_a_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their gains are those of each row alone, bit for bit; a row with fewer images has its own draw."""
+    rows = {name: answers(4, own=own) for name, own in (("one", 0.2), ("two", 0.4), ("three", 0.0))}
+    rows["few"] = answers(4, images=30)
+    alone = {name: compute_own_network_gain(kept, Order.LERF, FEW) for name, kept in rows.items()}
+    draw, drawn = own_network_gain._draw_images_and_networks, []
+
+    def counted(bootstrap: Bootstrap, images: int, networks: int) -> own_network_gain.SharedDraws:
+        drawn.append((images, networks))
+        return draw(bootstrap, images, networks)
+
+    monkeypatch.setattr(own_network_gain, "_draw_images_and_networks", counted)
+    found = compute_own_network_gain_per_row(rows, Order.LERF, FEW)
+    assert drawn == [(60, 4), (30, 4)]
+    for name, gain in alone.items():
+        assert np.array_equal(found[name].gain.draws, gain.gain.draws) and found[name].permutation == gain.permutation
 
 
 def test_draws_are_paired_between_estimators() -> None:
