@@ -26,7 +26,7 @@ def make_board_record(
 ) -> BoardRecord:
     """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
-    here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
+    here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = evidence.drawn(protocol, table.unit).scores
     rows = tuple(
         BoardRow(
@@ -40,7 +40,7 @@ def make_board_record(
             better_than=table.better_than(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
-            doubts=(*_gap(table, scores, row), *list_row_doubts(evidence, protocol, row)),
+            doubts=(*_explain_missing_rank(table, scores, row), *list_row_doubts(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.entered,
@@ -55,7 +55,7 @@ def make_board_record(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_network_headline(table) or write_headline(rows, board.one_network),
+        headline=_write_network_headline(table) or write_headline(rows, board.one_network),
         facts=list_facts(
             table, table.names, capitalize(protocol.gain) if table.judged else "Masks alone", board.images
         ),
@@ -71,14 +71,14 @@ def make_board_record(
     )
 
 
-def _network_headline(table: SuiteTable) -> str:
+def _write_network_headline(table: SuiteTable) -> str:
     said = write_own_network_headline(
         [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
     )
     return f"{said}." if said and table.board.protocol.by_networks else ""
 
 
-def _places(table: SuiteTable) -> dict[str, Place]:
+def _find_ranks(table: SuiteTable) -> dict[str, Place]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
 
@@ -110,17 +110,17 @@ def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
 
 
-def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
+def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
     """Yield why a row has no rank: other provenance, missing levels, or networks at chance."""
     if row.place or not table.judged:
         return
-    lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
+    lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
     if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no rank", f"No rank: {said}.")
 
 
-def _absent(table: SuiteTable, scores: Correctness, name: str) -> str:
+def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
     """Describe the missing parts of a curve."""
     levels = (0.0, *table.board.levels)
     absent = [(who, t) for who, t in scores.curve(name) if t in levels and (who, t) not in scores.correct]

@@ -28,7 +28,7 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     if not all(row.beating for row in asking):
         return ""
     winners = [row for row in asking if row.kind == BEATS]
-    count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
+    count, controls = _count_winners(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
     told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
     never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'do not use the network'}"
@@ -38,7 +38,11 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     # without winners among the suite's rows, the sentence about added rows comes first
     if not winners and (first := _describe_joined(joined, of)):
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
-    return " ".join(filter(None, (f"{count} {of}.", _describe_joined(joined, "every control"), _roar(asking, winners))))
+    return " ".join(
+        filter(
+            None, (f"{count} {of}.", _describe_joined(joined, "every control"), _describe_roar_best(asking, winners))
+        )
+    )
 
 
 def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
@@ -50,7 +54,7 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
         network: The suite's own rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
     """
-    explained, retrained = write_own_network_headline(network), _estimators(roar)
+    explained, retrained = write_own_network_headline(network), _select_estimators(roar)
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
     beat = sum(_beats_random(row) for row in retrained)
@@ -62,7 +66,7 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
 
 def write_own_network_headline(rows: Sequence[Row]) -> str:
     """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing."""
-    judged = _estimators(rows)
+    judged = _select_estimators(rows)
     if not judged or not all(row.network for row in judged):
         return ""
     explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in judged)
@@ -70,7 +74,7 @@ def write_own_network_headline(rows: Sequence[Row]) -> str:
     return f"{explain or 'None'} of {len(judged)} estimators {verb} {its} network"
 
 
-def _estimators(rows: Sequence[Row]) -> list[Row]:
+def _select_estimators(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not row.check and not _is_control(row)]
 
 
@@ -82,7 +86,7 @@ def _beats_random(row: Row) -> bool:
     return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 
-def _count(winners: int, of: int, joined: bool) -> str:
+def _count_winners(winners: int, of: int, joined: bool) -> str:
     whose = f"the suite’s {of}" if joined else str(of)
     if of == 1:
         return f"The {'suite’s ' * joined}one estimator {'beats' if winners else 'does not beat'}"
@@ -109,7 +113,7 @@ def _list_names(rows: Sequence[BoardRow]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
+def _describe_roar_best(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     """State that no row with ROAR's best rank beats every control; empty if one does, or if no rank is best."""
     placed = [row for row in asking if row.roar and row.roar.low is not None]
     best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)

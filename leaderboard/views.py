@@ -92,7 +92,7 @@ class SuiteView:
     @property
     def asks_both(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
-        return not _rank(self.results.suite, self.leading)
+        return not _rank_suite(self.results.suite, self.leading)
 
     @property
     def both(self) -> TwoQuestions | None:
@@ -208,25 +208,25 @@ class LiveStore:
             state = self._store.state()
             if state != self.state:
                 order = list_suites_in_order(self._store)
-                asked = self._needed(order) if waiting else order
-                self._read = {suite: self._fresh(suite) for suite in asked}
+                asked = self._select_needed(order) if waiting else order
+                self._read = {suite: self._read_if_changed(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(found, key=lambda view: make_sort_key(view.results))}
                 self.state = state if len(asked) == len(order) else ""
             return self._views
 
-    def _needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
+    def _select_needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
         """Return the first suite, those on its data set and network, and those read before."""
         near = "", ""
-        best = {suite: min(_rank(suite, block.protocol) for block in suite.blocks) for suite in order}
+        best = {suite: min(_rank_suite(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
-            self._read[suite] = self._fresh(suite)
+            self._read[suite] = self._read_if_changed(suite)
             if any(make_sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 near = suite.dataset, suite.model  # later suites in `order` cannot come first
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
-    def _fresh(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
+    def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
         stamp = self._store.stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
@@ -243,7 +243,7 @@ class LiveStore:
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
                     with self._lock, self._store.database.at_once():
-                        self._read[suite] = self._fresh(suite)
+                        self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.views().values():
                     view.board  # noqa: B018
@@ -268,10 +268,10 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return the sort key of suites: those with rows first, then by leading protocol."""
-    return not results.has_rows, _rank(results.suite, results.leading)
+    return not results.has_rows, _rank_suite(results.suite, results.leading)
 
 
-def _rank(suite: SuiteSpec, first: Protocol) -> int:
+def _rank_suite(suite: SuiteSpec, first: Protocol) -> int:
     """Rank a suite by its leading protocol: ROAR with own-network gain, matched gain, others."""
     if has_combined_table(suite) and first in (ROAR, OWN_NETWORK):
         return 0

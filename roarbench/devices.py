@@ -182,12 +182,12 @@ def run_compiled_backward(loss: Tensor) -> None:
 
 def _give_up_compilation(error: Exception) -> None:
     """Note why the compiler failed, so that this process compiles no more; raise a failure of the machine."""
-    if is_machine_failure(cause := _innermost(error)):
+    if is_machine_failure(cause := _unwrap_compiler_error(error)):
         raise cause from None
     _FAILED.append(str(cause))
 
 
-def _innermost(error: BaseException) -> Exception:
+def _unwrap_compiler_error(error: BaseException) -> Exception:
     """Return the error that the compiler wrapped in its own errors."""
     while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
         error = inner

@@ -70,7 +70,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._last = ""  # reason of the last failure
 
     def __exit__(self, *_: object) -> None:
-        workers = self._workers()
+        workers = self._list_workers()
         for worker in workers:
             worker.process.terminate()
         deadline = time.monotonic() + _GRACE
@@ -80,9 +80,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         finally:  # also after a second Ctrl-C
             for worker in workers:
                 worker.process.kill()
-                _bury(worker)
+                _join_worker(worker)
 
-    def _workers(self) -> list[_Worker]:
+    def _list_workers(self) -> list[_Worker]:
         return [*self._idle, *(worker for worker, _ in self._busy.values())]
 
     @property
@@ -98,7 +98,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker, a job that failed before if possible to a worker on which it has not failed."""
         self._waiting.append(job)
-        self._hand_out()
+        self._assign_jobs()
 
     def stop(self, name: str) -> None:
         """Stop a running job; its outcome is then the error of a lost worker."""
@@ -112,34 +112,34 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         Raises:
             MachineError: No worker is left, because each failed three jobs in a row.
         """
-        if not self._workers():
+        if not self._list_workers():
             raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)
-        ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
-        self._hand_out()
-        self._look_for_signs()
+        ended = [self._collect_outcome(connection) for connection in ready if isinstance(connection, Connection)]
+        self._assign_jobs()
+        self._kill_silent_workers()
         return ended
 
-    def _hand_out(self) -> None:
-        """Give each waiting job to an idle worker in a place (`_place`) where the job has not failed, if possible."""
+    def _assign_jobs(self) -> None:
+        """Give each waiting job to an idle worker on whose GPU or core it has not failed, if possible."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
-            anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
-            if suited := [one for one in self._idle if anybody or self._place(one.number) not in failed_by]:
+            anybody = all(self._find_failure_unit(worker.number) in failed_by for worker in self._list_workers())
+            if suited := [one for one in self._idle if anybody or self._find_failure_unit(one.number) not in failed_by]:
                 self._waiting.remove(job)
                 self._idle.remove(suited[-1])
-                self._give(suited[-1], job)
+                self._send_job(suited[-1], job)
 
-    def _give(self, worker: _Worker, job: Job) -> None:
+    def _send_job(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # the worker died while idle
-            _bury(worker)
+            _join_worker(worker)
             worker = self._start(worker.number, worker.failed)
         with suppress(OSError):  # the worker dies right now; the wait for its outcome detects this
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs.value, 0.0)
         self._busy[worker.connection] = (worker, job)
 
-    def _look_for_signs(self) -> None:
+    def _kill_silent_workers(self) -> None:
         """Kill workers that gave no sign of life for too long, not counting time while this process was suspended."""
         now = time.monotonic()
         awake, self._looked = min(now - self._looked, 10 * _SIGN), now
@@ -155,21 +155,21 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._killed[worker.number] = why
         worker.process.kill()
 
-    def _collect(self, connection: Connection) -> JobOutcome:
+    def _collect_outcome(self, connection: Connection) -> JobOutcome:
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()
         except (EOFError, OSError):  # the process ended before or during its answer: out of memory, or killed by hand
             worker.process.join()
-            death = self._killed.get(worker.number) or _death(worker.process.exitcode)
+            death = self._killed.get(worker.number) or _describe_death(worker.process.exitcode)
             value, error, seconds = None, MachineError(f"the worker's process died ({death})"), 0.0
         stopped = self._killed.pop(worker.number, "") == _STOPPED
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             worker.process.kill()
-            _bury(worker)
+            _join_worker(worker)
             failed, self._last = worker.failed, str(error)
             if not stopped:
-                self._failed_by[job.name].add(self._place(worker.number))
+                self._failed_by[job.name].add(self._find_failure_unit(worker.number))
                 failed |= {job.name}
             if len(failed) < IN_A_ROW:
                 self._idle.append(self._start(worker.number, failed))
@@ -178,7 +178,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             self._idle.append(worker._replace(failed=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
-    def _place(self, number: int) -> str | int:
+    def _find_failure_unit(self, number: int) -> str | int:
         """Return the unit that a worker's failures are attributed to: its GPU, or the worker itself."""
         return self._shown[number] or number
 
@@ -194,7 +194,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return _Worker(process, here, number, signs, failed)
 
 
-def _bury(worker: _Worker) -> None:
+def _join_worker(worker: _Worker) -> None:
     worker.process.join()
     worker.connection.close()
 
@@ -242,7 +242,7 @@ def _serve(
         os.environ[SHARING] = str(sharing)
     end_on_sigterm()
     sys.stdout = sys.stderr  # standard output belongs to the command, and a network's file may print
-    threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent, signs), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -252,7 +252,7 @@ def _serve(
             connection.send(perform_job(job))
 
 
-def _live_with(parent: int, signs: "ctypes.c_long") -> None:
+def _end_with_parent(parent: int, signs: "ctypes.c_long") -> None:
     """Give signs of life while the parent process lives, and end this process when the parent has ended."""
     while os.getppid() == parent:
         signs.value += 1
@@ -260,7 +260,7 @@ def _live_with(parent: int, signs: "ctypes.c_long") -> None:
     os._exit(1)
 
 
-def _death(code: int | None) -> str:
+def _describe_death(code: int | None) -> str:
     if code is not None and code < 0:
         return f"signal {signal.Signals(-code).name}; often caused by too little memory"
     return f"exit code {code}"

@@ -185,7 +185,7 @@ def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, kill
         monkeypatch.setattr(engine, "_kill", lambda worker, why: reasons.append(why))
         engine._busy = {worker.connection: (worker, Job("job", os.getpid, ()))}
         engine._silence = {worker.number: (signs, silent)}
-        engine._look_for_signs()
+        engine._kill_silent_workers()
         engine._busy = {}
     assert bool(reasons) is killed
 

@@ -14,18 +14,21 @@ def to_text(result: ToyResult) -> str:
     second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
         f"Test accuracy in percent, mean of {result.draws} draws +- its standard error; seed {result.seed}",
-        _row("ranking", [curve.ranking for curve in result.curves]),
-        _row("t", second),
+        _format_row("ranking", [curve.ranking for curve in result.curves]),
+        _format_row("t", second),
     ]
-    lines += [_row(f"{t:.4f}", [_cell(curve, k) for curve in result.curves]) for k, t in enumerate(result.levels)]
+    lines += [
+        _format_row(f"{t:.4f}", [_format_cell(curve, k) for curve in result.curves])
+        for k, t in enumerate(result.levels)
+    ]
     return "\n".join(lines)
 
 
-def _row(first: str, cells: list[str]) -> str:
+def _format_row(first: str, cells: list[str]) -> str:
     return f"{first:>7}" + "".join(cell.rjust(COLUMN) for cell in cells)
 
 
-def _cell(curve: ToyCurve, k: int) -> str:
+def _format_cell(curve: ToyCurve, k: int) -> str:
     return f"{100 * curve.accuracy[k]:.1f} +- {100 * curve.error[k]:.1f}"
 
 
@@ -42,11 +45,11 @@ def make_chart(result: ToyResult) -> Chart:
         "Removed features hold their training mean. Bands: two standard errors to each side."
     )
     ordered = sorted(result.curves, key=lambda curve: curve.retrain)
-    curves = tuple(_drawn(curve, result.levels) for curve in ordered)
+    curves = tuple(_make_plot_curve(curve, result.levels) for curve in ordered)
     return Chart("Does removing features find the informative ones?", caption, Axis.REMOVED, curves)
 
 
-def _drawn(curve: ToyCurve, levels: tuple[float, ...]) -> Curve:
+def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> Curve:
     panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
     measured = list(zip(curve.accuracy, curve.error, strict=True))
     low, high = (tuple(mean + sign * error for mean, error in measured) for sign in (-2, 2))

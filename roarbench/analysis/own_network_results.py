@@ -36,9 +36,9 @@ def load_own_network_board(
     """
     if not results.suite.shared(protocol, unit)[1]:
         return None
-    scores = _rows_of(results, protocol, unit, levels)
+    scores = _list_rows(results, protocol, unit, levels)
     judged = compute_own_network_board(
-        scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown
+        scores, _find_kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown
     )
     return drop_verdicts(judged) if results.at_chance else judged
 
@@ -57,8 +57,8 @@ def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> tuple[tuple[float, ...], dict[str, Kept]]:
     """Return the levels above 0 and, for each complete row, which predictions of each network stay the same."""
-    scores = _rows_of(results, protocol, unit, ())
-    return scores.levels, _kept_by_row(results, protocol, unit, scores)
+    scores = _list_rows(results, protocol, unit, ())
+    return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
 
 
 def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
@@ -81,7 +81,7 @@ def load_kept_under_own_and_next_map(
     Each of the two lists has one array, bool (images,), per network and level.
     """
     held, each = results.held(protocol, unit), find_estimator(name).hangs_on_network
-    found = (_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
+    found = (_make_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
     grids = [grid for grid in found if grid]
     own, other = (
         [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
@@ -89,7 +89,7 @@ def load_kept_under_own_and_next_map(
     return own, other
 
 
-def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
+def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
     """Return the rows and levels of a protocol, without correctness bits."""
     rows, asked = results.suite.shared(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
@@ -104,7 +104,7 @@ def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Coll
     )
 
 
-def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
+def _find_kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
     """Return which predictions stay the same, by row, for rows with complete and consistent results."""
     held, shared = results.held(protocol, unit), _find_shared_images(results, protocol, unit)
     found: dict[str, Kept] = {}
@@ -112,10 +112,10 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
         return found
     for name in scores.estimators:
         each = find_estimator(name).hangs_on_network
-        grids = [_grid(results, held.get((name, t), {}), each) for t in scores.levels]
+        grids = [_make_grid(results, held.get((name, t), {}), each) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
-            found[name] = Kept(answers.transpose(1, 2, 0, 3), _remove_same_features(known, results.masks, shared))
+            found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared))
     return found
 
 
@@ -124,14 +124,14 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
 
     Returns None if predictions are missing or there are too few networks.
     """
-    untouched = _grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
+    untouched = _make_grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     shared: NDArray[np.bool_] = np.all([one.answers for row in untouched for one in row], axis=0)
     return shared
 
 
-def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
+def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
     """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
     If the map is the same for all networks, one score per network is stored and used for every map.
@@ -143,12 +143,12 @@ def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
 
 
-def _remove_same_features(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _are_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     """Return whether the removal masks of each shared image are the same for the maps of all networks."""
-    return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
+    return all(_are_same_masks([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 
 
-def _is_same(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _are_same_masks(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     noted = [masks.get(result.run.key, "") for result in own]
     if not all(noted):
         return False

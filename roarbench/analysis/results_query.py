@@ -62,22 +62,22 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
         from roarbench.plan.suite_record import drop_estimators
 
         plan = read_suite(Path(name))
-        known = [kept for kept in _find_kept(store, db) if kept.called == plan.called]
+        known = [kept for kept in _read_stored_suites(store, db) if kept.called == plan.called]
         return drop_estimators(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:
-        kept = _find_kept(store, db)
+        kept = _read_stored_suites(store, db)
         if found := [plan for plan in kept if name in (plan.called, plan.name)]:
             return found[-1]
         if (path := Path(name)).suffix or path.name != name:
-            raise _no_suite_file(path) from None
+            raise _make_no_suite_error(path) from None
         if kept:
             raise UnknownName("suite", name, [*SUITES, *(plan.called for plan in kept)], "suites") from None
         raise
 
 
-def _no_suite_file(path: Path) -> CallerError:
+def _make_no_suite_error(path: Path) -> CallerError:
     if path.exists():
         return CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)")
     return make_missing_file_error(
@@ -85,7 +85,7 @@ def _no_suite_file(path: Path) -> CallerError:
     )
 
 
-def _find_kept(store: Path, db: str) -> list[SuiteSpec]:
+def _read_stored_suites(store: Path, db: str) -> list[SuiteSpec]:
     try:
         with open_results(store, db) as results:
             return read_suites(results.database)
@@ -115,7 +115,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     notes = list_image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
-    data = _images(suite, query, notes, results) if query.data else None
+    data = _find_images(suite, query, notes, results) if query.data else None
     found = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
     return add_prediction_stability_and_ties(drop_idle_submissions(found, chosen, results), query.store)
 
@@ -137,7 +137,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, notes:
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
 
 
-def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
+def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
     suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == query.limit]
     mine = [note for note in notes if note.limit == query.limit]
@@ -211,13 +211,16 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
         lambda other: list_keys(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
     )
     return any(
-        more or (own and instead(other)) for other in kin if (more := _more(keys(other), own, results)) is not None
+        more or (own and instead(other))
+        for other in kin
+        if (more := _count_extra(keys(other), own, results)) is not None
     ) or (
-        not suite_results.complete and _made_of((keys(each) for each in kin if each.title != suite.title), own, results)
+        not suite_results.complete
+        and _is_union_of_suites((keys(each) for each in kin if each.title != suite.title), own, results)
     )
 
 
-def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
+def _is_union_of_suites(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
     """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
@@ -226,7 +229,7 @@ def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], re
     return bool(own) and not left
 
 
-def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
+def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
     """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None

@@ -74,14 +74,16 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
-        others = [] if suite.networks else _together(seeds)
+        others = [] if suite.networks else _join_given_weights(seeds)
         asked = [Version(data, limit, given) for given in dict.fromkeys([own, *others])]
-        explained = [version for version in asked if _has(suite, version, store, explained=True)]
-        stored += explained or [version for version in asked[:1] if _has(suite, version, store, explained=False)]
+        explained = [version for version in asked if _has_results(suite, version, store, explained=True)]
+        stored += explained or [
+            version for version in asked[:1] if _has_results(suite, version, store, explained=False)
+        ]
     return stored
 
 
-def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
+def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     """Join the names of weights that were given in one command, which are recognised by the seeds of their results.
 
     If several weights were given in one command, each has results of some of the seeds. Weights that were given alone
@@ -95,7 +97,7 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _has(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
+def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
     """Return whether a version has results that depend on an explained network, or others (`explained=False`)."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return store.has_any([run.key for run in runs if bool(run.reference) is explained])
@@ -133,7 +135,10 @@ class Versions:
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
-        named = (self._images(version.data) if images else "", self._reference(version.given) if reference else "")
+        named = (
+            self._describe_images(version.data) if images else "",
+            self._describe_reference(version.given) if reference else "",
+        )
         return tuple(filter(None, named)) if version.data else ()
 
     def options(self, version: Version) -> tuple[str, ...]:
@@ -147,14 +152,14 @@ class Versions:
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
         return "; ".join((*small, *self.names(version))) or "the whole"
 
-    def _images(self, data: str) -> str:
+    def _describe_images(self, data: str) -> str:
         own, folders = is_original_data(data, self.notes), [note.folder for note in self.notes if note.data == data]
         if own:
             return f"the suite's own images, {data[:_SHOWN]}"
         whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
         return f"images {whose}, {data[:_SHOWN]}"
 
-    def _reference(self, given: str) -> str:
+    def _describe_reference(self, given: str) -> str:
         if not given:
             return f"reference trained by {self.suite.reference_recipe}"
         names = [shorten_reference(name) for name in given.split(",")]
@@ -187,7 +192,7 @@ def collect_results(
     """
     versions = list_stored_images_and_weights(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
-    return _results_of(versions, Version(images, limit, suite.given), store)
+    return _load_results(versions, Version(images, limit, suite.given), store)
 
 
 def collect_results_by_images_and_weights(
@@ -195,11 +200,11 @@ def collect_results_by_images_and_weights(
 ) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
     versions = list_stored_images_and_weights(suite, store, notes)
-    found = [_results_of(versions, version, store) for version in versions.stored]
+    found = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
 
 
-def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
+def _load_results(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
     suite = set_explained_weights(versions.suite, version.given)
     runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
@@ -210,15 +215,15 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         version.data,
         version.limit,
         results,
-        doubts=_add_doubtful_company(explain_unverified(store.database, results.values()), suite.estimators),
+        doubts=_spread_doubts(explain_unverified(store.database, results.values()), suite.estimators),
         submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
         findings=read_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
-        quantus=_quantus(suite, store, version.data),
+        quantus=_load_quantus_scores(suite, store, version.data),
         named=versions.names(version),
         asked=versions.options(version),
-        references=_references(suite, version, store) if has_explained_model(suite) else {},
-        masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _is_own(row)}),
+        references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
+        masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _scores_own_map(row)}),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.options(other))
             for other in versions.stored
@@ -227,13 +232,13 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
     )
 
 
-def _is_own(result: RunResult) -> bool:
+def _scores_own_map(result: RunResult) -> bool:
     """Return whether a result scores a network with its own map under a protocol that scores several networks."""
     explained, scored = find_explained_and_scored_network(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 
-def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
+def _spread_doubts(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
     """Return, by row, the reason to doubt it: its own, otherwise that of its controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
@@ -246,13 +251,13 @@ def _add_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dic
     }
 
 
-def _references(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
+def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
     keys = [build_run(suite, point, version.data, version.limit).key for point in list_reference_points(suite)]
     found = store.results(keys)
     return {number: found[key] for number, key in enumerate(keys) if key in found}
 
 
-def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
+def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
     specs = list_score_specs(suite, data)
     values = read_scores(store.database, [spec.key for spec in specs.values()])
     found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
@@ -265,11 +270,13 @@ def _quantus(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
-    stability = _means(suite_results, suite_results.shares | rankings.kept_shares())
-    return replace(suite_results, prediction_stability=stability, ties=_means(suite_results, rankings.tied_shares()))
+    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.kept_shares())
+    return replace(
+        suite_results, prediction_stability=stability, ties=_average_by_estimator(suite_results, rankings.tied_shares())
+    )
 
 
-def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
+def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
     """Average a property of rankings over each estimator's rankings; estimators without any value are missing.
 
     `shares` has the property by checksum of the rankings.
@@ -311,7 +318,7 @@ def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results
             estimators=tuple(
                 name
                 for name in block.estimators
-                if name not in entered or _question(name, block.protocol.order, block.protocol.retrain) in begun
+                if name not in entered or _make_row_key(name, block.protocol.order, block.protocol.retrain) in begun
             ),
         )
         for block in suite.blocks
@@ -329,8 +336,8 @@ def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Ques
     keys = suite_results.keys
     tried = {*results.failures.history([keys[point] for point in missing]), *(lease.key for lease in results.running())}
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
-    return {_question(cell.estimator, cell.order, cell.retrain) for cell in cells}
+    return {_make_row_key(cell.estimator, cell.order, cell.retrain) for cell in cells}
 
 
-def _question(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
+def _make_row_key(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
     return find_estimator(estimator).row, order, retrain

@@ -133,7 +133,7 @@ class SuiteResults:
         The networks are those of the leading protocol; their mean accuracy on untouched images is tested as if it were
         the accuracy of one network.
         """
-        return describe_at_chance(self._untouched, self.classes)
+        return describe_at_chance(self._untouched_results, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -154,7 +154,7 @@ class SuiteResults:
         return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
 
     @property
-    def _untouched(self) -> list[RunResult]:
+    def _untouched_results(self) -> list[RunResult]:
         asked = (CLEAN, self.leading.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
@@ -171,10 +171,10 @@ class SuiteResults:
         """
         asked = (protocol, unit, fill or self.suite.fill(protocol))
         if asked not in self._scores:
-            self._scores[asked] = self._collected(*asked)
+            self._scores[asked] = self._collect_correctness(*asked)
         return self._scores[asked]
 
-    def _collected(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
+    def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.suite.shared(protocol, unit, fill)
         if not levels or protocol.by_networks:  # correctness per image has no meaning for these protocols
@@ -278,7 +278,7 @@ class SuiteResults:
 
     def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
-        found = [*self._untouched, *self.references.values()]
+        found = [*self._untouched_results, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
                 for seeds in self.held(part, unit, self.suite.fill(protocol)).values():

@@ -114,12 +114,12 @@ def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission |
         return find_estimator(given).id
     if callable(given):
         made = make_submission(name, given)
-        _try(made, suite.fitted)
+        _try_function(made, suite.fitted)
         return made
     return read_maps(name, given)
 
 
-def _try(made: Submission, plan: Plan) -> None:
+def _try_function(made: Submission, plan: Plan) -> None:
     """Check a function as `validate` does, without sandbox, on the suite's network and noise images.
 
     Raises CallerError early if a map has the wrong shape or type, or depends on more than its own image.
@@ -132,10 +132,10 @@ def _try(made: Submission, plan: Plan) -> None:
     ).eval()
     images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
     try:
-        tried = _Tried(made.name, find_entry_point(module), model, images, targets)
+        tried = _FunctionTrial(made.name, find_entry_point(module), model, images, targets)
     except NoEstimate as error:
         raise CallerError(str(error)) from None
-    everything, before = torch.arange(_TRIED), _state_of(model)
+    everything, before = torch.arange(_TRIED), _read_state(model)
     once, drew = tried.maps(everything)
     if drew:  # an estimator that draws numbers gets one image at a time
         alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
@@ -144,11 +144,11 @@ def _try(made: Submission, plan: Plan) -> None:
     else:
         again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
         refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
-    if not _has_same_state(before, _state_of(model)):
+    if not _has_same_state(before, _read_state(model)):
         raise CallerError(f"{made.name} changed the network (weights or mode); use copy.deepcopy(model)")
 
 
-class _Tried(NamedTuple):
+class _FunctionTrial(NamedTuple):
     """A function, and the noise images on which it is tried."""
 
     name: str
@@ -176,7 +176,7 @@ class _Tried(NamedTuple):
 _State = tuple[dict[str, Tensor], list[bool]]
 
 
-def _state_of(model: nn.Module) -> _State:
+def _read_state(model: nn.Module) -> _State:
     """Return the parts of a network that a function must not change: weights and module modes."""
     state = {name: value.clone() for name, value in model.state_dict().items()}
     return state, [module.training for module in model.modules()]
@@ -202,34 +202,34 @@ class _Evaluation(NamedTuple):
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
             if not isinstance(one, dict):
-                names[name] = one if isinstance(one, str) else self._kept(one, name in trusted)
+                names[name] = one if isinstance(one, str) else self._store_submission(one, name in trusted)
         if names or not made:
-            rows |= dict.fromkeys(self._run(self._part(self.suite.fitted, names.values())))
+            rows |= dict.fromkeys(self._run(self._select_part(self.suite.fitted, names.values())))
         for name, one in made.items():
             if isinstance(one, dict):
-                names[name] = self._of_maps(name, one, rows)
+                names[name] = self._evaluate_maps(name, one, rows)
         found = SuiteResult.read(self.suite.fitted, self.suite.question, names)
         others = [name for name in self.suite.fitted.placed if name in found.stored.by_estimator]
         return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
-    def _kept(self, made: Submission, trusted: bool) -> str:
+    def _store_submission(self, made: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
 
-    def _of_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
+    def _evaluate_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
-        plan = self._askable(name, maps)
+        plan = self._select_possible_protocols(name, maps)
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
-        row = self._kept(make_maps_submission(name, maps), trusted=True)
-        part = self._part(plan, [row])  # twins need a function, and maps have none
+        row = self._store_submission(make_maps_submission(name, maps), trusted=True)
+        part = self._select_part(plan, [row])  # twins need a function, and maps have none
         part = select_part_of_suite(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
         rank_given_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row
 
-    def _askable(self, name: str, maps: Maps) -> Plan:
+    def _select_possible_protocols(self, name: str, maps: Maps) -> Plan:
         """Return the plan's protocols for which the given maps suffice."""
         plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
@@ -246,7 +246,7 @@ class _Evaluation(NamedTuple):
         self.said.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
-    def _part(self, plan: Plan, ids: Collection[str]) -> Plan:
+    def _select_part(self, plan: Plan, ids: Collection[str]) -> Plan:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
         others = [row for row in ids if row not in entries] if ids else None
@@ -273,14 +273,14 @@ def read_maps(name: str, given: object) -> Maps:
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
-    return {Split(key): [_array(name, one) for one in _list_maps(found)] for key, found in by_split.items()}
+    return {Split(key): [_read_array(name, one) for one in _list_maps(found)] for key, found in by_split.items()}
 
 
 def _list_maps(found: Any) -> Sequence[Any]:
     return found if isinstance(found, list | tuple) else [found]
 
 
-def _array(name: str, found: Any) -> NDArray[np.float32]:
+def _read_array(name: str, found: Any) -> NDArray[np.float32]:
     values = to_array(found)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
@@ -328,21 +328,21 @@ def rank_given_maps(row: str, maps: Maps, work: SuiteWork) -> None:
         for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):
             if not work.rankings.has(spec):
                 for split in spec.splits:
-                    _rank(own, spec, split, maps[split][number])
+                    _rank_maps(own, spec, split, maps[split][number])
                 join_ranked_ranges(work, spec)
 
 
-def _ties(ids: Tensor, d: int) -> Tensor:
+def _draw_ties(ids: Tensor, d: int) -> Tensor:
     return torch.from_numpy(draw_tie_order(ids.numpy(), d))
 
 
-def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
     weights = explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
-        ties = partial(_ties, make_image_ids(split, start, stop), spec.layout.features)
+        ties = partial(_draw_ties, make_image_ids(split, start, stop), spec.layout.features)
         planes, tied = rank_to_planes(part, ties, spec.layout)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

@@ -47,7 +47,7 @@ class Removal(NamedTuple):
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
-        return cls(read_order(order), steps, _member(Unit, "unit", unit))
+        return cls(read_order(order), steps, _read_choice(Unit, "unit", unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
         """Mark the features removed at each level, as `mark_removed` does."""
@@ -56,10 +56,10 @@ class Removal(NamedTuple):
 
 def read_order(word: str) -> Order:
     """Return the order of this name; UnknownName for any other string."""
-    return _member(Order, "order", word)
+    return _read_choice(Order, "order", word)
 
 
-def _member(kind: type[_Choice], what: str, word: str) -> _Choice:
+def _read_choice(kind: type[_Choice], what: str, word: str) -> _Choice:
     if word not in list(kind):
         raise UnknownName(what, word, kind)
     return kind(word)

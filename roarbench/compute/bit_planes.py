@@ -42,7 +42,7 @@ class Layout:
     @cached_property
     def codes(self) -> tuple[int, ...]:
         """Return the bin code at each boundary; the first bin has code 0."""
-        return _codes(len(self.bin_boundaries), self.planes)
+        return _assign_codes(len(self.bin_boundaries), self.planes)
 
     @property
     def planes(self) -> int:
@@ -82,7 +82,7 @@ def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArra
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
     for flipped, threshold in zip(
-        find_planes_changing_at_boundaries(layout), ordered[:, _lasts(layout)].T, strict=True
+        find_planes_changing_at_boundaries(layout), ordered[:, _find_positions_before_boundaries(layout)].T, strict=True
     ):
         beyond = np.packbits(keys < threshold[:, None], axis=1)
         for plane in flipped:
@@ -92,18 +92,18 @@ def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArra
 
 def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
     """Find the rows, sorted ascending, in which equal keys lie on both sides of a boundary; bool (n,)."""
-    lasts = np.array(_lasts(layout), np.intp)
+    lasts = np.array(_find_positions_before_boundaries(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
 
 
-def _lasts(layout: Layout) -> list[int]:
+def _find_positions_before_boundaries(layout: Layout) -> list[int]:
     """Return for each boundary the position, in ascending order, of the last feature before it."""
     return [layout.features - boundary for boundary in layout.bin_boundaries]
 
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return the planes whose bits change at each boundary, highest first."""
-    return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
+    return [_list_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
@@ -173,21 +173,21 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
     if boundary not in layout.bin_boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
-    *upper, lowest = _set_bits(layout.codes[layout.bin_boundaries.index(boundary)], layout.planes)
+    *upper, lowest = _list_set_bits(layout.codes[layout.bin_boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _Reading(lowest, tuple(above))
 
 
-def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
+def _assign_codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
     """Assign ascending codes to `count` boundaries; boundaries near the middle need the fewest planes."""
     if count == 0:
         return ()
     middle = (count - 1 + upper) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking
     half = 1 << (planes - 1)
-    right = _codes(count - 1 - middle, planes - 1, 0)
-    return (*_codes(middle, planes - 1, 1), half, *(half + code for code in right))
+    right = _assign_codes(count - 1 - middle, planes - 1, 0)
+    return (*_assign_codes(middle, planes - 1, 1), half, *(half + code for code in right))
 
 
-def _set_bits(code: int, planes: int) -> list[int]:
+def _list_set_bits(code: int, planes: int) -> list[int]:
     """Return the planes, highest first, in which a code has a 1."""
     return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

@@ -77,10 +77,10 @@ def make_other_image_masks(
     shape = 1 + int(found.max()), 1 + int(places.max())  # (strata, bins)
     turned = places if order is Order.MORF else shape[1] - 1 - places
     cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
-    return np.stack([_match_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
+    return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
 
 
-def _match_one(
+def _match_mask(
     mask: NDArray[np.bool_], cells: NDArray[np.unsignedinteger[Any]], ties: NDArray[np.integer], shape: tuple[int, int]
 ) -> NDArray[np.bool_]:
     """Return the matched mask of one image, (d,); a cell is a bin of the other ranking within a stratum.

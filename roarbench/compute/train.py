@@ -145,7 +145,7 @@ class Training:
         self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
         self._batches_ahead = 0
         self._steps_per_epoch = len(inputs) / self._batch
-        self._held = self._hold(inputs)
+        self._cache = self._make_cache(inputs)
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
@@ -160,14 +160,14 @@ class Training:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
         """
         while (error := self._try_step()) is not None:
-            self._halve(error)
+            self._halve_micro_batch(error)
 
     def _try_step(self) -> RuntimeError | None:
         """Try one step; if GPU memory runs out, restore the random generators and return the error.
 
         If the compiler fails in a backward pass, the step is repeated uncompiled.
         """
-        waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
+        waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._list_generators()]
         buffers = [buffer.clone() for buffer in self._model.buffers()] if self._compiles else []
         try:
             self._do_step()
@@ -186,7 +186,7 @@ class Training:
             return self._try_step()
         return found
 
-    def _halve(self, error: RuntimeError) -> None:
+    def _halve_micro_batch(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _OURS * compute_gpu_memory_share():
             raise error
@@ -201,7 +201,7 @@ class Training:
     def _do_step(self) -> None:
         for group in self._optimiser.param_groups:
             group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
-        parts = self._parts(self._next_batch())
+        parts = self._split_batch(self._next_batch())
         self._optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _DRAWS + self.step)
@@ -216,7 +216,7 @@ class Training:
         if isinstance(self._inputs, Streamed):
             if not self._batches_ahead:
                 batches = [index, *self._batches.coming()]
-                self._ahead = self._inputs.read(part for batch in batches for part in self._parts(batch))
+                self._ahead = self._inputs.read(part for batch in batches for part in self._split_batch(batch))
                 self._batches_ahead = len(batches)
             self._batches_ahead -= 1
         return index
@@ -229,7 +229,7 @@ class Training:
             "optimiser": self._optimiser.state_dict(),
             "losses": list(self.losses),
             "waiting": self._batches.waiting.clone(),
-            "generators": [generator.get_state() for generator in self._generators()],
+            "generators": [generator.get_state() for generator in self._list_generators()],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -245,23 +245,23 @@ class Training:
     def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
         """Restore the order of batches and the random generators of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
-        for generator, kept in zip(self._generators(), drawn, strict=True):
+        for generator, kept in zip(self._list_generators(), drawn, strict=True):
             generator.set_state(kept)
 
-    def _generators(self) -> list[torch.Generator]:
+    def _list_generators(self) -> list[torch.Generator]:
         """Return all random generators whose state a checkpoint stores."""
         if isinstance(self._inputs, RedrawnImages | ExchangedImages | StreamedChangingImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
-    def _parts(self, index: Tensor) -> list[Tensor]:
+    def _split_batch(self, index: Tensor) -> list[Tensor]:
         """Split a batch into parts of `micro_batch` images."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
-        images, labels = self._images(index), self._labels.index_select(0, send_to_device(index, self._device))
+        images, labels = self._load_images(index), self._labels.index_select(0, send_to_device(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
 
@@ -270,10 +270,10 @@ class Training:
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batch)
-        self._backward(loss, images.shape[1:])
+        self._run_backward(loss, images.shape[1:])
         return loss.detach()
 
-    def _backward(self, loss: Tensor, shape: torch.Size) -> None:
+    def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects gradients of this image shape."""
         if self._compiles:
             run_compiled_backward(loss)
@@ -285,27 +285,27 @@ class Training:
             loss.backward()  # type: ignore[no-untyped-call]
         self._mended[shape] = mode.changed
 
-    def _images(self, index: Tensor) -> Tensor:
+    def _load_images(self, index: Tensor) -> Tensor:
         """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
-        if self._held is not None and kind in MOVING:
-            return self._moved(self._held, index)
+        if self._cache is not None and kind in MOVING:
+            return self._augment_cached_images(self._cache, index)
         read = self._read(index)
         if not self._gpu and kind in MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
             return augment_padded_images(
-                self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator
+                self._normalise_and_pad(read), torch.arange(len(index)), read.shape[3], kind, self._generator
             )
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
-    def _moved(self, held: Held, index: Tensor) -> Tensor:
+    def _augment_cached_images(self, held: Held, index: Tensor) -> Tensor:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
-        kind, size = self._recipe.augmentation, self._side(held.full)
+        kind, size = self._recipe.augmentation, self._compute_side(held.full)
         if self._gpu:
             images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
             return images.contiguous(memory_format=torch.channels_last)
         return augment_padded_images(held.at(size), index, size, kind, self._generator)
 
-    def _movable(self, images: Tensor) -> Tensor:
+    def _normalise_and_pad(self, images: Tensor) -> Tensor:
         """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         normalised = images.to(self._device).sub(mean).div_(std).to(taken)
@@ -313,16 +313,16 @@ class Training:
 
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
-        if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
-            return self._held.at(size).index_select(0, send_to_device(index, self._device))
+        if self._cache is not None and (size := self._compute_side(self._cache.full)) < self._cache.full:
+            return self._cache.at(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, Streamed)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
-        return shrink_images(degraded, self._side(degraded.shape[3]))
+        return shrink_images(degraded, self._compute_side(degraded.shape[3]))
 
-    def _side(self, full: int) -> int:
+    def _compute_side(self, full: int) -> int:
         return compute_image_side(self._recipe, self.step, self.steps, full)
 
-    def _hold(self, inputs: Inputs) -> Held | None:
+    def _make_cache(self, inputs: Inputs) -> Held | None:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
         moving = self._recipe.augmentation in MOVING
         kept = torch.bfloat16 if moving and self._bf16 else torch.float32
@@ -330,7 +330,7 @@ class Training:
         room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (FLOAT, MOST)
         if not is_cacheable(inputs, *room):
             return None
-        return Held(inputs, self._movable if moving else lambda images: images.to(self._device))
+        return Held(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -106,7 +106,7 @@ class _RunningMaps:
         self._images = images.contiguous(memory_format=choose_float32_layout(images.device))
         single, self._repeated = list_plain_and_noisy_bases(look.wanted)
         self.samples = look.settings.samples if self._repeated else 0
-        self._clean = self._bases(self._images, single)
+        self._clean = self._compute_bases(self._images, single)
         self._scale = compute_noise_scale(self._images, look.settings.noise)
         self._moments = {base: Moments(self._images) for base in self._repeated}
         self._kept = torch.zeros_like(look.batch.targets)
@@ -114,14 +114,14 @@ class _RunningMaps:
     def add(self, draws: Tensor) -> None:
         """Add one noisy copy of every image."""
         copies = self._scale.mul(draws).add_(self._images)
-        for base, sample in self._bases(copies, self._repeated, self._count).items():
+        for base, sample in self._compute_bases(copies, self._repeated, self._count_kept).items():
             self._moments[base].add(sample)
 
-    def _bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
+    def _compute_bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
         model, batch, black = self._look.model, self._look.batch, self._look.black
         return compute_base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 
-    def _count(self, logits: Tensor) -> None:
+    def _count_kept(self, logits: Tensor) -> None:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)
 
     def found(self) -> ModelMaps:
@@ -188,11 +188,11 @@ def compute_maps_together(
     All subjects have the same images and image numbers; models, targets and normalisation may differ. Raises the errors
     of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
-    _check(subjects)
+    _check_subjects(subjects)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.part(rows), black=s.black.to(s.batch.images)) for s in subjects]
-        maps, kept = _maps(parts, precision)
+        maps, kept = _compute_maps(parts, precision)
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
@@ -201,7 +201,7 @@ def compute_maps_together(
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
-def _check(subjects: Sequence[Subject]) -> None:
+def _check_subjects(subjects: Sequence[Subject]) -> None:
     if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
     ids = subjects[0].batch.ids
@@ -225,7 +225,7 @@ def set_exact_modes() -> Iterator[None]:
     Threads that compute maps at the same time need a caller that sets the modes, too: otherwise the thread that ends
     last restores what another thread had set.
     """
-    with use_exact_float32(), _eager():
+    with use_exact_float32(), _disable_compiled_code():
         yield
 
 
@@ -238,7 +238,7 @@ def use_exact_float32() -> AbstractContextManager[None]:
     return cast(AbstractContextManager[None], flags)
 
 
-def _eager() -> AbstractContextManager[None]:
+def _disable_compiled_code() -> AbstractContextManager[None]:
     """Run compiled networks eagerly, because hooks and rules of estimators have no effect in compiled code."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and the import takes seconds
         return nullcontext()
@@ -261,7 +261,7 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
     return 1 << int(math.log2(max(most, 1)))
 
 
-def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
+def _compute_maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Compute each subject's maps and the counts of `Explained`, both by estimator id."""
     looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):

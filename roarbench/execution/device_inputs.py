@@ -43,7 +43,7 @@ _KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memo
 def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
     """Return images with no features removed."""
     if not can_fit_in_memory(images, 0):
-        return _stream(images, split, None, Unit.SCALAR)
+        return _stream_images(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
 
 
@@ -51,15 +51,15 @@ def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, ce
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
     if cell.fill == "mean" and not can_fit_in_memory(images, layout.width):
-        return _stream(images, split, _extract(rankings, split, cell), cell.unit)
+        return _stream_images(images, split, _extract_masks(rankings, split, cell), cell.unit)
     return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
-def _stream(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
+def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
     return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, choose_device())
 
 
-def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
+def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
     """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return its memory map.
 
     Every epoch reads this file, which has 24 GB for ImageNet; the bit-planes of five levels have 72 GB. The file is
@@ -141,10 +141,10 @@ def _count_bytes(images: ImageData) -> int:
 def _can_fit(pixels: int, more: int) -> bool:
     """Return whether so many bytes of pixels, and more bytes that are made of them, fit in memory."""
     mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return more + (0 if mapped else pixels) <= SHARE * _memory()
+    return more + (0 if mapped else pixels) <= SHARE * _measure_memory()
 
 
-def _memory() -> float:
+def _measure_memory() -> float:
     if choose_device().type == "cuda":
         return count_available_gpu_bytes()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()
@@ -169,12 +169,12 @@ def make_packed_other_image_masks(
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[others[rows]], rankings.layout)
-        found = make_other_image_masks(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
+        found = make_other_image_masks(own, codes, _find_strata(images, run.cell, rows), run.cell.order, ties)
         made[rows] = np.packbits(found, axis=1)
     return made
 
 
-def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+def _find_strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
     """Return the strata of these test images; those of a small test split are kept for other runs."""
     if images.test.pixels.size <= _KEPT:
         return _compute_strata(images, cell.unit, cell.fill)[rows]

@@ -70,20 +70,20 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
-    ranking = list(_rank_steps(work, lacking, needs))
-    sealing = list(_seal_steps(work, lacking, ranking))
+    ranking = list(_make_rank_steps(work, lacking, needs))
+    sealing = list(_make_seal_steps(work, lacking, ranking))
     networks = list_scoring_network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row gets a whole curve before any row gets a second seed
     together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
     alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
-    scoring = [_run_step(work, run, lacking, needs) for run in alone]
-    scoring += _add_sibling_steps(work, together, lacking, needs)
+    scoring = [_make_run_step(work, run, lacking, needs) for run in alone]
+    scoring += _make_sibling_steps(work, together, lacking, needs)
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [_reference_step(each) for each in work.explained if each.step in explained]
+    training = [_make_reference_step(each) for each in work.explained if each.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
-def _reference_step(explained: ReferenceModel) -> Step:
+def _make_reference_step(explained: ReferenceModel) -> Step:
     job, reference = Job(explained.step, jobs.train_reference, (explained,)), explained.reference
     return Step("reference", job, (), (reference.key,), lambda: explained.made, reference.recipe)
 
@@ -106,10 +106,10 @@ def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lackin
     `lacking` has the missing rankings.
     """
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
-    return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
+    return list({step.job.name: step for run in scored for step in _make_network_steps(work, run, lacking)}.values())
 
 
-def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
+def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
     common, needs = work.common_network(run), work.control_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
@@ -120,7 +120,7 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
         lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{lent} {title}", tune_common_network, (work, common, spec))
         made = partial(_is_tuned, work, common, spec)
-        key = _key("tune", common.key, spec.key)
+        key = _hash_key("tune", common.key, spec.key)
         yield Step("tune", tuning, (job.name, *_list_seal_steps(work, lacking, spec)), (key,), made, common.recipe)
 
 
@@ -129,7 +129,7 @@ def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
     return work.stored(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
 
-def _key(*parts: object) -> str:
+def _hash_key(*parts: object) -> str:
     return hash_value([str(part) for part in parts])
 
 
@@ -138,7 +138,7 @@ def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> 
     return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 
-def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
 
     The noisy copies of an image are the same for every network, so they are made once.
@@ -147,28 +147,30 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> It
     for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
         groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _shards(work, specs):
+        for todo, split, start, stop in _list_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             made = partial(_is_ranked, work, todo, split, start, stop)
             own = group if todo[0].estimator_record.own_passes else ""
-            yield Step("rank", job, needs, _batches(todo, split, start, stop), made, group=own)
+            yield Step("rank", job, needs, _list_lease_keys(todo, split, start, stop), made, group=own)
 
 
 def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
     return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
 
 
-def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
+def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
     data, starts = specs[0].data, range(start, stop, EXPLAINED)
     groups = ranking_jobs.list_job_groups(specs)
-    return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
+    return tuple(_hash_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
-def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _list_shards(
+    work: SuiteWork, specs: list[RankingSpec]
+) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them; finished ranges may have been divided differently."""
-    size = _shard_size(specs)
+    size = _compute_shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
         ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
@@ -180,7 +182,7 @@ def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[R
                 yield lacking, split, starts[0], ends[starts[-1]]
 
 
-def _shard_size(specs: list[RankingSpec]) -> int:
+def _compute_shard_size(specs: list[RankingSpec]) -> int:
     """Return the number of images per job, a multiple of the batch size; on a core, more passes mean fewer images.
 
     On a GPU, `SHARD` images take a minute with a ResNet-50, and fewer images would not keep it busy.
@@ -201,7 +203,7 @@ def count_forward_passes(specs: Collection[RankingSpec]) -> int:
     )
 
 
-def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
+def _make_seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
     needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
     for step in ranking:
         for spec in step.job.arguments[1]:
@@ -211,7 +213,7 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
             Job(name_join_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec)),
             partial(work.rankings.has, spec),
         )
-        yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
+        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), made)
 
 
 def name_join_step(work: SuiteWork, spec: RankingSpec) -> str:
@@ -219,7 +221,7 @@ def name_join_step(work: SuiteWork, spec: RankingSpec) -> str:
     return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
 
 
-def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: References) -> Step:
+def _make_run_step(work: SuiteWork, run: Run, lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
     if run.cell.retrain is ScoredNetwork.NONE:
         used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
@@ -227,13 +229,13 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Reference
     if spec := work.row_spec(run):
         needs += _list_seal_steps(work, lacking, spec)
     if run.cell.retrain is ScoredNetwork.COMMON:
-        *_, last = _network_steps(work, run, lacking)
+        *_, last = _make_network_steps(work, run, lacking)
         needs += (last.job.name,)
     recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
     return Step("run", Job(run.key, jobs.score_run, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
 
 
-def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield steps that score networks with each other's maps; a step has one map and as many levels as take seconds."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
@@ -250,14 +252,14 @@ def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refer
             keys = tuple(run.key for run in part)
             yield Step(
                 "run",
-                Job(_key("siblings", *keys), jobs.score_explained_networks_under_maps, (work, part)),
+                Job(_hash_key("siblings", *keys), jobs.score_explained_networks_under_maps, (work, part)),
                 needs,
                 keys,
                 runs=part,
             )
 
 
-def _priority(step: Step) -> int:
+def _compute_priority(step: Step) -> int:
     """Return the priority of a step, the smallest first; scoring an explained network precedes steps based on it."""
     scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, ScoredNetwork.NONE)
     return _PRIORITY["reference" if scores_reference else step.kind]
@@ -303,7 +305,7 @@ class Schedule:
     def wait(self, name: str) -> None:
         """Queue a step; a step that was interrupted before comes after others of the same priority."""
         tries = len(self.cut_off[name])
-        heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
+        heapq.heappush(self._ready, (_compute_priority(self.steps[name]), tries, self._place[name], name))
 
     def change(self, step: Step) -> None:
         """Replace the queued step of this name."""

@@ -56,10 +56,10 @@ def load_given_weights(reference: str, model: nn.Module, channels: int, name: st
     """
     if reference.startswith(_TIMM):
         return _load_timm(reference.removeprefix(_TIMM), model, channels)
-    path = _path_of(reference)
+    path = _find_path(reference)
     found = read_weights(path)
-    state = _unwrap(found.state, model.state_dict().keys())
-    _check(state, model, path, name)
+    state = _strip_name_prefixes(found.state, model.state_dict().keys())
+    _check_weights(state, model, path, name)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if reference.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
@@ -70,11 +70,11 @@ def load_given_weights(reference: str, model: nn.Module, channels: int, name: st
     return Normalisation(mean, std)
 
 
-def _path_of(reference: str) -> Path:
+def _find_path(reference: str) -> Path:
     if reference in PUBLISHED:
         return _fetch(PUBLISHED[reference].file)
     name, _, weights = reference.removeprefix(_TORCHVISION).partition("@")
-    return _fetch(_file_of(name, weights)) if reference.startswith(_TORCHVISION) else Path(reference)
+    return _fetch(_find_file_name(name, weights)) if reference.startswith(_TORCHVISION) else Path(reference)
 
 
 def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
@@ -87,7 +87,7 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
         raise CallerError(
             f"cannot fetch the weights of timm:{name} ({seen}); download the file and write timm:{name}@FILE"
         ) from error
-    _check(state, model, Path(name), f"timm:{name}")
+    _check_weights(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
     of = timm.get_pretrained_cfg(name)
     mean, std = read_moments(list(of.mean), list(of.std), 1, channels, f"timm:{name}")
@@ -103,16 +103,16 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
     if not slash:
         load_given_weights(start.partition("@")[0], model, channels, network)
         return
-    path = _fetch(_file_of(name, weights))
+    path = _fetch(_find_file_name(name, weights))
     state, own = read_weights(path).state, model.state_dict()
     both = state.keys() & own.keys()
     heads = {one for one in both if state[one].shape != own[one].shape and state[one].shape[1:] == own[one].shape[1:]}
     merged = {one: own[one] if one in heads else tensor for one, tensor in state.items()}
-    _check(merged, model, path, network)
+    _check_weights(merged, model, path, network)
     model.load_state_dict(merged, strict=False)
 
 
-def _file_of(name: str, weights: str) -> str:
+def _find_file_name(name: str, weights: str) -> str:
     """Return the file name of weights, given torchvision's names of network and weights."""
     from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
 
@@ -137,7 +137,7 @@ def _fetch(file: str) -> Path:
     return path
 
 
-def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
+def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
     """Remove prefixes that wrappers give to all names of a state dict, such as `module.` or `model.`.
 
     The state dict stays unchanged if removing prefixes does not give the names of the network's weights.
@@ -151,13 +151,13 @@ def _unwrap(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
     return found
 
 
-def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
+def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
     found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
     faults = [f"{one} is missing" for one in wanted.keys() - found.keys()]
     faults += [f"{one} is unexpected" for one in found.keys() - wanted.keys()]
-    faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
+    faults += [fault for one in wanted.keys() & found.keys() if (fault := _find_misfit(one, found[one], wanted[one]))]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         advice = "use weights of that network"
@@ -166,7 +166,7 @@ def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str)
         raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
 
 
-def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
+def _find_misfit(name: str, found: Tensor, wanted: Tensor) -> str:
     """Explain why a tensor cannot replace another; empty if it can."""
     if found.shape != wanted.shape:
         return f"{name} has shape {tuple(found.shape)}, expected {tuple(wanted.shape)}"
@@ -215,7 +215,7 @@ def _read_safetensors(path: Path) -> WeightFile:
     for key in set(_NORMALISED) & set(said):
         with suppress(ValueError):  # the code that uses the values reports invalid JSON
             said[key] = json.loads(said[key])
-    return WeightFile(state, _normalise(said))
+    return WeightFile(state, _select_normalisation(said))
 
 
 def _read_torch(path: Path) -> WeightFile:
@@ -233,7 +233,7 @@ def _read_torch(path: Path) -> WeightFile:
     if different := [other for other, value in others if not _are_equal(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
-    return WeightFile(_make_dense(state), _normalise(loaded))
+    return WeightFile(_make_dense(state), _select_normalisation(loaded))
 
 
 def _is_state(given: Any) -> bool:
@@ -254,7 +254,7 @@ def _make_dense(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value if value.layout is torch.strided else value.to_dense() for name, value in state.items()}
 
 
-def _normalise(said: Mapping[str, Any]) -> dict[str, Any]:
+def _select_normalisation(said: Mapping[str, Any]) -> dict[str, Any]:
     return {key: said[key] for key in _NORMALISED if key in said}
 
 

@@ -64,7 +64,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
-        return float((stop - start) * (_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
+        return float((stop - start) * (_estimate_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
     if step.kind == "network":
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
@@ -77,7 +77,7 @@ def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
-def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
+def _estimate_map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
     if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
@@ -188,27 +188,27 @@ class Watch(Meter):
         self._kinds: defaultdict[str, _Share] = defaultdict(_Share)
         self._running: tuple[tuple[Step, float], ...] = ()
         for step in steps:
-            for share in (self._all, self._kinds[_kind(step)]):
+            for share in (self._all, self._kinds[_find_kind(step)]):
                 share.total += cost(step)
         self._told = set(told)
 
     def note(self, event: Event) -> None:
         """Show that a step ended."""
-        text = _words(event)
+        text = _describe_step(event)
         self._running = self._running if event.elsewhere else event.running
-        for share in (self._all, self._kinds[_kind(event.step)]):
+        for share in (self._all, self._kinds[_find_kind(event.step)]):
             share.note(self._cost(event.step), event.seconds)
         if isinstance(self.console, LogConsole):
-            self.console.tell(text, **_about(event), share=self._done, seconds_left=round(self.seconds_left))
+            self.console.tell(text, **_make_log_fields(event), share=self._done, seconds_left=round(self.seconds_left))
             return
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
-            self._tell(event, text)
+            self._report_failure(event, text)
         else:
-            self.show(self._done, self.seconds_left, _question(event) or text)
+            self.show(self._done, self.seconds_left, _describe_question(event) or text)
 
-    def _tell(self, event: Event, text: str) -> None:
+    def _report_failure(self, event: Event, text: str) -> None:
         """Report why a step failed; a reason of several steps is reported once."""
         if event.failure in self._told:
             return
@@ -228,11 +228,11 @@ class Watch(Meter):
         overall = self._all.estimate_wall_per_core_second(self._load)
         paces = {kind: share.estimate_wall_per_core_second(overall) for kind, share in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
-        begun = (min(seconds, paces[_kind(step)] * self._cost(step)) for step, seconds in self._running)
+        begun = (min(seconds, paces[_find_kind(step)] * self._cost(step)) for step, seconds in self._running)
         return max(0.0, rest - sum(begun)) / self._workers
 
 
-def _kind(step: Step) -> str:
+def _find_kind(step: Step) -> str:
     submitted = step.kind == "rank" and step.group
     scored = step.run and not step.run.cell.retrain.trains
     return "submission" if submitted else "score" if scored else step.kind
@@ -264,7 +264,7 @@ class DecodeWatch(Meter):
         self.show(progress.done / progress.total, left, f"{progress.name} decoded")
 
 
-def _about(event: Event) -> dict[str, object]:
+def _make_log_fields(event: Event) -> dict[str, object]:
     """Return the log fields of a finished step."""
     state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
     told = {"reason": event.failure, "note": event.note}
@@ -272,7 +272,7 @@ def _about(event: Event) -> dict[str, object]:
     return about | {name: text for name, text in told.items() if text}
 
 
-def _words(event: Event) -> str:
+def _describe_step(event: Event) -> str:
     step = event.step
     if step.run:
         text = describe_run(Point(step.run.cell, step.run.seed))
@@ -281,7 +281,7 @@ def _words(event: Event) -> str:
     return f"{text}, done by another command" if event.elsewhere else text
 
 
-def _question(event: Event) -> str:
+def _describe_question(event: Event) -> str:
     """Describe a run by its protocol's title and its row; empty for other steps and for steps of other processes."""
     run = event.step.run
     if run is None or event.elsewhere:

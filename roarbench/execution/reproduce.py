@@ -100,11 +100,11 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images differ from those of the row.
         RunError: The repetition fails.
     """
-    stored = _find(store, request.key)
+    stored = _find_result(store, request.key)
     run = stored.run
     named = {make_weights_title(each): each for each in request.references}
-    suite = _suite(store, run, named)
-    weights = _weights(suite, run, named)
+    suite = _find_suite(store, run, named)
+    weights = _find_given_weights(suite, run, named)
     refuse_untrusted_network(suite, request.trusted, workspace.root)
     with DecodeWatch(console) as watch:
         record = suite.dataset_record
@@ -116,21 +116,21 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(SuiteWork(fresh, images, suite, weights), run, request.workers, console)
-    made = Reproduction(stored, again, _margin(store, suite, stored, again))
+        again = _rerun(SuiteWork(fresh, images, suite, weights), run, request.workers, console)
+    made = Reproduction(stored, again, _compute_margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
 
 
 def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
     """Refuse a run whose submission ran without the sandbox, on any machine."""
-    estimator = _find(store, key).run.cell.estimator
+    estimator = _find_result(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
         seen = f"{estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
 
 
-def _find(store: ResultsStore, key: str) -> RunResult:
+def _find_result(store: ResultsStore, key: str) -> RunResult:
     found = find_key(store, key)
     if not (stored := store.results([found])):
         hint = Hint("; `{}` shows its state", "run-info", (found,))
@@ -138,7 +138,7 @@ def _find(store: ResultsStore, key: str) -> RunResult:
     return stored[found]
 
 
-def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
+def _find_suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
     """Find a suite with this run: the same images, networks, recipe and explained network, with given weights or not.
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
@@ -147,7 +147,7 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
     titles = [given for given in dict.fromkeys((*named, *stored)) if given]
     for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
-        asked = replace(_set_explained(asked, run, titles), maps=run.maps) if run.reference else asked
+        asked = replace(_set_weights_of_run(asked, run, titles), maps=run.maps) if run.reference else asked
         explained = make_reference(asked, run.data, asked.explained(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
@@ -162,7 +162,7 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
     raise CallerError(f"no suite of this version has the run {run.key}; use the version of roarbench that stored it")
 
 
-def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
+def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
     """Return a suite that explains the run's network; with given weights, it also has the network that the run scores.
 
     It has as few networks as the run's seed needs. A suite that specifies its own weights already has them.
@@ -173,19 +173,19 @@ def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSp
     if not scored:
         return alone
     wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
-    apart = next(each for each in wider if len(_numbers(each, run)) == 2)
+    apart = next(each for each in wider if len(_list_network_numbers(each, run)) == 2)
     given = [run.given] * apart.references
     given[apart.scored(run.cell, run.seed)] = scored
     return replace(apart, given=",".join(given))
 
 
-def _numbers(suite: SuiteSpec, run: Run) -> list[int]:
+def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
     """Return the numbers of the networks that a run needs: the explained one and the scored one."""
     scored = () if run.cell.retrain.trains else (suite.scored(run.cell, run.seed),)
     return list(dict.fromkeys((suite.explained(run.cell, run.seed), *scored)))
 
 
-def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
+def _find_given_weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
     """Return the given weights of the networks that the run needs; empty if the run has no given weights.
 
     They are given with `--reference`, specified by the suite, or published under their name.
@@ -194,7 +194,7 @@ def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str,
         if named:
             raise CallerError("this run has no given weights; leave --reference out")
         return ()
-    needed = [suite.given_to(number) for number in _numbers(suite, run)]
+    needed = [suite.given_to(number) for number in _list_network_numbers(suite, run)]
     own = {each.given: each.weights for each in suite.networks}
     published = {each: name for each in needed if (name := each.partition("@")[0]) in PUBLISHED}
     known = {given: place for given, place in {**own, **published, **named}.items() if place}
@@ -215,7 +215,7 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
         workspace.keep_submission(entry.id, entry.source)
 
 
-def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResult:
+def _rerun(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResult:
     rates_of = partial(measure_rates, suite=work.suite, say=console.print)
     with ResultsStore.open(find_default_url(work.workspace.root)) as store:
         with start_work(work, [run], store, rates_of, workers, console) as (watch, events):
@@ -227,7 +227,7 @@ def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResu
         return store.results([run.key])[run.key]
 
 
-def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
+def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
     Two trainings that are not equal bit by bit differ like two seeds; with different rankings, they differ like two

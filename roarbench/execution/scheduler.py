@@ -33,7 +33,7 @@ class Heartbeat:
         self._held: dict[str, int] = {}
         self._lost: set[str] = set()
         self._lock, self._over = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_over, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -71,7 +71,7 @@ class Heartbeat:
             gone = {key for key, number in before.items() if there.get(key) != number}
             self._lost |= {key for key in gone if self._held.get(key) == before[key]}
 
-    def _beat_on(self) -> None:
+    def _renew_until_over(self) -> None:
         while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
             try:
                 self.beat()
@@ -99,17 +99,17 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
     todo = find_missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
-        doing = _Doing(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
+        doing = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
             for event in doing.events():
                 for run in () if event.failure else event.step.runs:  # a stored row needs no checkpoint
                     work.checkpoint(run.key).remove()
                 yield event
         finally:  # the process may live on, and its leases would block other commands
-            _leave(store, owner)
+            _release_leases(store, owner)
 
 
-def _leave(store: ResultsStore, owner: Owner) -> None:
+def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
@@ -121,14 +121,14 @@ def _leave(store: ResultsStore, owner: Owner) -> None:
     thread.join(_FAREWELL)
 
 
-class _Begun(NamedTuple):
+class _RunningStep(NamedTuple):
     """A step in progress: the number of its lease and its start."""
 
     number: int
     start: float
 
 
-class _Doing:
+class _Runner:
     """Does the steps of a schedule with an engine, and records them in a store."""
 
     def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
@@ -136,7 +136,7 @@ class _Doing:
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _RunningStep] = {}
         self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
@@ -148,7 +148,7 @@ class _Doing:
             looking = self._engine.idle > 0 and time.monotonic() >= look
             if looking:
                 self._schedule.look_again()
-            yield from self._start_what_is_free()
+            yield from self._start_ready_steps()
             if looking and self._schedule.elsewhere:
                 look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
                 self._pause = min(2 * self._pause, LAST_LOOK)
@@ -160,12 +160,12 @@ class _Doing:
             else:  # workers have not started yet, or all have left
                 self._engine.wait(_PATIENCE)
 
-    def _start_what_is_free(self) -> Iterator[Event]:
+    def _start_ready_steps(self) -> Iterator[Event]:
         while self._engine.idle and (ready := self._schedule.ready(_AT_ONCE)):
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and step.made()]
             for step in made:
-                self._end(step)
-            wishes = [step for step in ready if step not in made and not self._left_to_others(step)]
+                self._end_elsewhere(step)
+            wishes = [step for step in ready if step not in made and not self._leave_to_others(step)]
             yield from self._claim({step.wanted(self._data): step for step in wishes})
 
     def _claim(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
@@ -177,7 +177,7 @@ class _Doing:
             if wish in answer.granted:
                 yield from self._start(step, answer.granted[wish])
             elif keys <= answer.done:
-                yield self._end(step)
+                yield self._end_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
                 self._schedule.change(step.without(answer.done))
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
@@ -191,13 +191,13 @@ class _Doing:
 
     def _start(self, step: Step, number: int) -> Iterator[Event]:
         self._beats.hold(step.keys, number)
-        self._begun[step.job.name] = _Begun(number, time.monotonic())
+        self._begun[step.job.name] = _RunningStep(number, time.monotonic())
         self._pause = _FIRST_LOOK
         if reason := self._schedule.obstacle(step):
             yield from self._fail(step, reason)
         elif step.made():
             self._release(step)
-            self._let_go(step)
+            self._remove_running(step)
             self._schedule.ended(step)
         else:
             # fails before hours of training if another folder has made the network
@@ -210,7 +210,7 @@ class _Doing:
         self._checksums.note(list_made_artifacts(step))
         self._store.release(step.keys, self._owner)
 
-    def _left_to_others(self, step: Step) -> bool:
+    def _leave_to_others(self, step: Step) -> bool:
         """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
@@ -219,7 +219,7 @@ class _Doing:
             self._schedule.elsewhere.append(step.job.name)
         return left
 
-    def _end(self, step: Step) -> Event:
+    def _end_elsewhere(self, step: Step) -> Event:
         """Record that another process has done a step."""
         self._pause = _FIRST_LOOK
         self._schedule.ended(step)
@@ -229,40 +229,40 @@ class _Doing:
         ended = self._engine.wait(_PATIENCE)
         # a CallerError ends the command, so other outcomes are recorded first
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
-            yield from self._note(outcome)
+            yield from self._handle_outcome(outcome)
         for name in self._begun:
             if name not in self._stopped and self._beats.lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
                 self._engine.stop(name)
 
-    def _note(self, outcome: JobOutcome) -> Iterator[Event]:
+    def _handle_outcome(self, outcome: JobOutcome) -> Iterator[Event]:
         step = self._schedule.steps[outcome.name]
         if outcome.name in self._stopped:
             self._give_up(step)
             return
         try:
-            if not self._put_back(step, outcome):
+            if not self._retry_if_interrupted(step, outcome):
                 for event in self._record(step, outcome):
-                    yield event._replace(seconds=outcome.seconds, running=self._running())
+                    yield event._replace(seconds=outcome.seconds, running=self._list_running())
         except LostLease:
             self._give_up(step)
 
-    def _running(self) -> tuple[tuple[Step, float], ...]:
+    def _list_running(self) -> tuple[tuple[Step, float], ...]:
         now = time.monotonic()
         return tuple((self._schedule.steps[name], now - begun.start) for name, begun in self._begun.items())
 
     def _give_up(self, step: Step) -> None:
         """Leave a step to the process that took its lease."""
         self._stopped.discard(step.job.name)
-        self._let_go(step)
+        self._remove_running(step)
         self._schedule.elsewhere.append(step.job.name)
 
-    def _let_go(self, step: Step) -> None:
+    def _remove_running(self, step: Step) -> None:
         """Record that a step is no longer in progress."""
         del self._begun[step.job.name]
         self._beats.let_go(step.keys)
 
-    def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
+    def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
         """Return whether a job is retried, by this process or another, because its machine interrupted it."""
         if not isinstance(outcome.error, MachineError):
             return False
@@ -270,7 +270,7 @@ class _Doing:
             return False
         self._schedule.again(step, str(outcome.error))
         self._cut_off_at[step.job.name] = time.monotonic()
-        self._let_go(step)
+        self._remove_running(step)
         self._store.release(step.keys, self._owner)
         return True
 
@@ -296,7 +296,7 @@ class _Doing:
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
                 self._schedule.block(name_join_step(self._work, spec), f"rank {spec.name} failed: {reason}")
-        self._let_go(step)
+        self._remove_running(step)
         self._schedule.ended(step)
         yield Event(step, "", "; ".join(filter(None, notes)))
 
@@ -306,6 +306,6 @@ class _Doing:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:
             self._store.failures.stop(step.wanted(self._data), reason, self._owner)
-        self._let_go(step)
+        self._remove_running(step)
         self._schedule.ended(step, reason)
         yield Event(step, reason)

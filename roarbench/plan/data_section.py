@@ -55,16 +55,16 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
         section.close()
         return found
     # the columns of a table are counted later
-    made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _pixels(section)
+    made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
     record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
-    read = {"images": _images, "parquet": _parquet, "table": _table, "hub": _hub}[kinds[0]]
+    read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
     section.close()
     with section.naming():
         return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
 
 
-def _pixels(section: TomlTable) -> DatasetRecord:
+def _read_pixel_format(section: TomlTable) -> DatasetRecord:
     channels = section.whole("channels", 1, 3, 3)
     if channels == 2:
         raise section.wrong("channels is 2, expected 1 (grey) or 3 (colour)")
@@ -72,7 +72,7 @@ def _pixels(section: TomlTable) -> DatasetRecord:
     return replace(read_preprocessing(section, channels), depth=depth)
 
 
-def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
+def _read_split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
     """Read the names of the splits, or the share of the only split that is drawn for testing."""
     named = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
@@ -92,24 +92,24 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
     return replace(record, train_split=train, test_split=test)
 
 
-def _numbered(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     """Read the number of classes if the file has it; labels are then numbers of the network's outputs."""
     classes = section.whole("classes", 2, _MANY, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
 
-def _images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    folder = _folder(section, "images", base)
-    return replace(_numbered(section, _split(section, record, ".")), own=FOLDERS, folder=folder)
+def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _read_folder(section, "images", base)
+    return replace(_read_class_count(section, _read_split(section, record, ".")), own=FOLDERS, folder=folder)
 
 
-def _parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    folder = _folder(section, "parquet", base)
-    record = _numbered(section, _split(section, record, "train"))
-    return replace(_columns(section, record), own=PARQUET, folder=folder)
+def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _read_folder(section, "parquet", base)
+    record = _read_class_count(section, _read_split(section, record, "train"))
+    return replace(_read_column_names(section, record), own=PARQUET, folder=folder)
 
 
-def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     file = (base / section.text("table")).resolve()
     if not file.is_file():
         what = "a folder" if file.is_dir() else "missing"
@@ -125,12 +125,12 @@ def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetReco
     )
 
 
-def _columns(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+def _read_column_names(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     image, label = (section.text(f"{kind}_column", kind) for kind in ("image", "label"))
     return replace(record, image_column=image, label_column=label)
 
 
-def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     hub, revision = section.text("hub"), section.text("revision")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", hub):
         raise section.wrong(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
@@ -138,7 +138,7 @@ def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord
         seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
         raise section.wrong(f"{seen}; the data set's page on the hub lists commits under Files, History")
     return replace(
-        _columns(section, _split(section, record, "train")),
+        _read_column_names(section, _read_split(section, record, "train")),
         hub=hub,
         revision=revision,
         config=section.text("config", ""),
@@ -148,7 +148,7 @@ def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord
     )
 
 
-def _folder(section: TomlTable, key: str, base: Path) -> str:
+def _read_folder(section: TomlTable, key: str, base: Path) -> str:
     """Read the path of a data folder, relative to the file."""
     folder = (base / section.text(key)).resolve()
     if not folder.is_dir():
@@ -170,7 +170,7 @@ class PreprocessingRecord(NamedTuple):
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
-        return _read_published_section(section, channels)
+        return _read_preprocessing_of_published_weights(section, channels)
     record = _read_normalisation(section, make_user_dataset_record("", channels, section.whole("size", 8, _LARGEST)))
     if "resize" not in section:
         if "interpolation" in section:
@@ -186,7 +186,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     return replace(record, resize=resize, interpolation=interpolation)
 
 
-def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
+def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) -> DatasetRecord:
     """Read the preprocessing of published weights."""
     name = section.text("preprocessing")
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):

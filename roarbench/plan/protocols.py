@@ -286,7 +286,7 @@ ROAR_EXCHANGED = Protocol(
 )
 
 
-def _position(protocol: Protocol) -> tuple[bool, int, int, str]:
+def _compute_position(protocol: Protocol) -> tuple[bool, int, int, str]:
     """Return a protocol's position in lists: by the scored network, then by the order of removal."""
     networks, ends = list(ScoredNetwork), list(Order)
     return bool(protocol.made_of), networks.index(protocol.retrain), ends.index(protocol.order), protocol.name
@@ -305,5 +305,5 @@ _DECLARED = (
     MATCHED,
     ROAR_EXCHANGED,
 )
-SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_position)}  # protocols with tables
+SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_compute_position)}  # protocols with tables
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # protocols with runs

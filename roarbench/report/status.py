@@ -46,17 +46,17 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
         "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,
         "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
-        "failures": _failures(states, suite_results.suite),
+        "failures": _list_failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
 
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
     """Return each failed run that waits for a retry, with estimator and reason."""
-    return _failures(find_run_states(suite_results, store), suite_results.suite)
+    return _list_failures(find_run_states(suite_results, store), suite_results.suite)
 
 
-def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
+def _list_failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
     return [
         {"run": describe_run(point, suite), "estimator": point.cell.estimator, "reason": reason}
         for point, (_, reason) in states.items()
@@ -104,7 +104,7 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 
 def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
-    blamed = {failure["estimator"]: _is_blamed(failure["reason"]) for failure in failures}
+    blamed = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
     words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
     lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
@@ -115,7 +115,7 @@ def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
 _CHANCE = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
 
 
-def _is_blamed(reason: str) -> bool:
+def _is_submission_fault(reason: str) -> bool:
     kinds = "|".join(kind for kind in SubmissionFault if kind not in _CHANCE)
     return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
@@ -159,9 +159,11 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
-    pace = _pace([result.created for result in suite_results.results.values()], now)
+    pace = _compute_pace([result.created for result in suite_results.results.values()], now)
     # a shard has one lease per batch, but only one worker
-    each = {(lease.owner.id, lease.what or lease.key): _worker(lease, names, now) for lease in reversed(leases)}
+    each = {
+        (lease.owner.id, lease.what or lease.key): _make_worker_record(lease, names, now) for lease in reversed(leases)
+    }
     return {
         "workers": list(each.values())[::-1],
         "per_hour": None if pace is None else 3600 * pace,
@@ -169,14 +171,14 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
     }
 
 
-def _pace(ends: Iterable[datetime], now: datetime) -> float | None:
+def _compute_pace(ends: Iterable[datetime], now: datetime) -> float | None:
     """Return the runs per second since the first run of the last hour ended; None for fewer than two runs."""
     recent = sorted(end for end in ends if end > now - _WINDOW)
     passed = (now - recent[0]).total_seconds() if recent else 0.0
     return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
 
 
-def _worker(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
+def _make_worker_record(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
     command = f"{lease.owner.host.split()[0]}:{lease.owner.pid}"
     does = lease.what or names.get(lease.key, f"run {lease.key[:8]} of another suite")
     return {"command": command, "does": does, "seconds": max(0.0, (now - lease.since).total_seconds())}

@@ -68,7 +68,7 @@ def compute_board_from_draws(
     return Board(
         protocol,
         scores.levels,
-        _rows(judge, rows),
+        _make_rows(judge, rows),
         scores.images,
         bootstrap,
         judge.covers,
@@ -157,7 +157,7 @@ class Judge(Drawn):
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        return self._compare(*self._joining(self.family)) if self.repeated else {}
+        return self._compare(*self._split_own_and_submitted(self.family)) if self.repeated else {}
 
     def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
         samples = {pair: sample for part in (family, *joining) for pair, sample in part.items()}
@@ -176,7 +176,7 @@ class Judge(Drawn):
         difference = self.minus(first, second)
         if difference is None or not self.repeated or first == second:
             return None
-        own, _ = self._joining(self.family)
+        own, _ = self._split_own_and_submitted(self.family)
         return self._compare(own, [{(first, second): difference}])[first, second]
 
     @cached_property
@@ -199,7 +199,7 @@ class Judge(Drawn):
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
-    def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
+    def _split_own_and_submitted(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
         """Split comparisons into those of the suite's own rows, and those of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
@@ -238,11 +238,11 @@ def compute_verdicts_and_places(drawn: Drawn, shown: Collection[str], untested: 
     return Judged(tested.comparisons, tested.against, judge.places, found, twins)
 
 
-def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
-    return tuple(_row(judge, name, judge.places.get(name)) for name in shown)
+def _make_rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
+    return tuple(_make_row(judge, name, judge.places.get(name)) for name in shown)
 
 
-def _row(judge: Judge, name: str, place: Place | None) -> Row:
+def _make_row(judge: Judge, name: str, place: Place | None) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
     twins = judge.delta_twins(name)
@@ -289,7 +289,9 @@ def compute_own_network_board(
     names = [name for name in scores.estimators if shown is None or name in shown]
     judged = compute_verdicts_and_places(drawn, names, [name for name, each in kept.items() if each.same])
     rows = [
-        _network_row(drawn, judged, name, kept[name], gains[name]) if name in kept else _empty(name, scores)
+        _make_network_row(drawn, judged, name, kept[name], gains[name])
+        if name in kept
+        else _make_empty_row(name, scores)
         for name in names
     ]
     networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
@@ -307,7 +309,7 @@ def compute_own_network_board(
     )
 
 
-def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
+def _make_network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
@@ -315,7 +317,7 @@ def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: Own
     beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.delta_twins[name]}
     tested = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
     return replace(
-        _empty(name, drawn.scores),
+        _make_empty_row(name, drawn.scores),
         seeds=len(kept.answers),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
@@ -330,7 +332,7 @@ def _network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: Own
     )
 
 
-def _empty(name: str, scores: Correctness) -> Row:
+def _make_empty_row(name: str, scores: Correctness) -> Row:
     nothing = (Estimate(),) * len(scores.levels)
     check = name in scores.checks
     return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, check)

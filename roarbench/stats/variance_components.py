@@ -70,11 +70,11 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
     for curve in repeated:
         noise += curve.noise
     networks = sorted({name for found in areas for name in found})
-    deviations = _deviations(areas, networks)
+    deviations = _center_rows(areas, networks)
     variance, shared, own_freedom = split_shared_and_row_variance(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return References(
-        *_factor(curves),
+        *_factor_covariance(curves),
         variance,
         noise / sum(len(found) - 1 for found in areas),
         shared,
@@ -86,7 +86,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
     )
 
 
-def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
+def _center_rows(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
     """Return each area minus its row's mean, (rows, networks); NaN if a row lacks a network."""
     made = np.full((len(areas), len(networks)), np.nan)
     for row, area in zip(made, areas, strict=True):
@@ -144,11 +144,11 @@ def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
-    return {name: _curve(board, name, sorted(held)) for name, held in levels.items()}
+    return {name: _compute_curve(board, name, sorted(held)) for name, held in levels.items()}
 
 
-def _curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
-    answers = {t: _by_reference(board, (estimator, t)) for t in levels}
+def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
+    answers = {t: _average_by_network(board, (estimator, t)) for t in levels}
     above = [answers[t] for t in levels if t > 0]
     whole = sorted(set.intersection(*map(set, above))) if above else []
     weights = compute_area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
@@ -161,7 +161,7 @@ def _curve(board: Correctness, estimator: str, levels: Sequence[float]) -> Refer
     )
 
 
-def _by_reference(board: Correctness, point: Point) -> dict[str, Floats]:
+def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
     """Return a cell's correctness by explained network, sorted by name, averaged over trainings."""
     answers, references = board.correct[point].astype(np.float64), board.references[point]
     if len(set(references)) == len(references):  # one training per network needs no mean
@@ -189,7 +189,7 @@ def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
+def _factor_covariance(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     """Return the levels at which a row has two networks, and a root of the curves' covariance between networks.
 
     A deviation at a missing level is set to 0, and each level is divided by its own degrees of freedom. So variances
@@ -197,7 +197,7 @@ def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     """
     levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in held for names in curve.means.values() for name in names})
-    deviations = np.stack([_deviations([curve.means.get(t, {}) for curve in held], networks) for t in levels], -1)
+    deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in held], networks) for t in levels], -1)
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
     deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
     root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
@@ -261,12 +261,13 @@ def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
     held = list(boards)
     own = [board.published for board in held]
     found = Spread(
-        _trainings(own) or _trainings(held), estimate_reference_variance(own) or estimate_reference_variance(held)
+        _estimate_training_variance(own) or _estimate_training_variance(held),
+        estimate_reference_variance(own) or estimate_reference_variance(held),
     )
     return found if found.trainings or found.references else None
 
 
-def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
+def _estimate_training_variance(boards: Sequence[Correctness]) -> Trainings | None:
     """Estimate the variance between trainings by a two-way analysis of variance, images by trainings.
 
     Each group of trainings on the same rankings is one table. The mean square of trainings estimates n * var(training)
@@ -274,19 +275,19 @@ def _trainings(boards: Sequence[Correctness]) -> Trainings | None:
     section 4.7). Returns None if only trainings on untouched images were repeated, because their variance says little
     about trainings on degraded images.
     """
-    found = [named for board in boards for named in _groups(board)]
+    found = [named for board in boards for named in _group_trainings(board)]
     if all(point == UNTOUCHED for point, _ in found):
         return None
     unique = {hash_answers(bits): bits for _, bits in found}  # counts each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom
-    raw = np.concatenate([_training_deviations(bits) for bits in groups])
+    raw = np.concatenate([_compute_training_deviations(bits) for bits in groups])
     size = np.sqrt(np.mean(raw**2))
     return Trainings(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
 
 
-def _groups(board: Correctness) -> Iterator[tuple[Point, Bits]]:
+def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
     """Yield groups of two or more trainings of a cell on the same rankings."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
@@ -300,7 +301,7 @@ def is_not_constant_zero(bits: Bits) -> bool:
     return bits.dtype == np.bool_ or bool(bits.any())
 
 
-def _training_deviations(bits: Bits) -> Floats:
+def _compute_training_deviations(bits: Bits) -> Floats:
     """Return the deviations of trainings from their mean, scaled to correct for the estimation of that mean."""
     accuracies = bits.mean(1, dtype=np.float64)
     deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))

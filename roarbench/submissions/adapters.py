@@ -41,7 +41,7 @@ def find_entry_point(module: ModuleType) -> Estimate:
     return _CONVENTIONS[found[0]](getattr(module, found[0]))
 
 
-def _adapt_contract(estimate: Estimate) -> Estimate:
+def _check_signature(estimate: Estimate) -> Estimate:
     try:
         signature = inspect.signature(estimate)
         signature.bind(*CONTRACT)
@@ -73,7 +73,7 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
 
 
 _CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
-    "estimate": _adapt_contract,
+    "estimate": _check_signature,
     "estimator": adapt_captum,
     "explain_func": adapt_quantus,
 }
@@ -91,14 +91,14 @@ def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
     torch.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (the global one, which others draw from)
     random.seed(seed)
-    before = _global_chance()
+    before = _read_global_generator_states()
     found = call()
-    if _global_chance() != before:
+    if _read_global_generator_states() != before:
         torch.rand((), generator=generator)
     return found
 
 
-def _global_chance() -> tuple[Any, ...]:
+def _read_global_generator_states() -> tuple[Any, ...]:
     """Return the states of all global generators."""
     gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
     _, numbers, *position = np.random.get_state()  # noqa: NPY002

@@ -84,7 +84,7 @@ class Accepted:
         how = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += draw_text_picture(self.importance).splitlines() if drawn else []
-        lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
+        lines += [f"parameters: {_describe_parameters(entry)}"] if entry.parameters else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
         lines += [f"maps of {self.suite.called}: {takes}", f"images: {how}"]
@@ -98,7 +98,7 @@ _WARNINGS = {
 }
 
 
-def _said(entry: Submission) -> str:
+def _describe_parameters(entry: Submission) -> str:
     """Describe the parameters of a submission, and how to change them."""
     said = ",".join(f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
     return f"({said}); other values make a separate row: --submission 'FILE({said})'"
@@ -113,30 +113,30 @@ def validate_submission(
     """
     begin("checking the sandbox")
     check_sandbox()
-    case = _case()
+    case = _make_test_case()
     with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
         counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
         begin("computing the maps of a few images")
-        first = _explain(submission, case)
+        first = _run_sandbox(submission, case)
         begin("computing these maps again in another order, and maps of another model")
         reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
-        again = _explain(submission, reversed_, case, *_others(case))
+        again = _run_sandbox(submission, reversed_, case, *_make_variants(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("comparing the maps")
     # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
-    fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
+    fresh = twice if _to_bytes(once) == _to_bytes(twice) else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_maps(once, fresh, twice, turned)
     if _are_same(once, other_model):  # the sandbox may have cached results of the first model; a fresh sandbox tells
-        (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
+        (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
-    warnings = _warnings(once, other_target, other_model)
+    warnings = _find_warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
-    priced = _cost_of(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
+    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
     return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
-def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
+def _run_sandbox(submission: Submission, *parts: Part) -> SandboxAnswer:
     answer = run_submission(Task(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(answer.fault)
@@ -144,10 +144,10 @@ def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
 
 
 @cache
-def _case() -> Part:
+def _make_test_case() -> Part:
     """Make images with a disc on a smooth background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
-    model = _model(0)
+    model = _build_model(0)
     coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
     images = F.interpolate(coarse, size=_NETWORK.size, mode="bilinear", align_corners=False)
     rows = torch.arange(_NETWORK.size, dtype=torch.float32)
@@ -158,7 +158,7 @@ def _case() -> Part:
     return Part(model, images, targets, torch.arange(_IMAGES), _BATCH)
 
 
-def _model(seed: int) -> nn.Module:
+def _build_model(seed: int) -> nn.Module:
     """Build a network with random weights and batch-norm gammas of 1; gammas of 0 would skip residual blocks."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     for module in model.modules():
@@ -167,17 +167,17 @@ def _model(seed: int) -> nn.Module:
     return model.eval()
 
 
-def _others(case: Part) -> tuple[Part, Part, Part]:
+def _make_variants(case: Part) -> tuple[Part, Part, Part]:
     """Return three variants of a part: with the next class as target, with another model, and with more images."""
     copies = _MANY // _IMAGES
     many = Part(
         case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
     )
     next_class = (case.targets + 1) % _NETWORK.classes
-    return case._replace(targets=next_class), case._replace(model=_model(1)), many
+    return case._replace(targets=next_class), case._replace(model=_build_model(1)), many
 
 
-def _bytes(importance: Tensor) -> bytes:
+def _to_bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
@@ -190,7 +190,7 @@ def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned:
         twice: The same maps, computed after `turned`.
         turned: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
-    if _bytes(once) != _bytes(fresh):
+    if _to_bytes(once) != _to_bytes(fresh):
         words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         raise Refusal(make_fault(SubmissionFault.NOT_REPEATABLE, words))
     if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
@@ -206,7 +206,7 @@ def _are_same(one: Tensor, other: Tensor) -> bool:
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
 
 
-def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
+def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
     found = []
     if _are_same(first, other_model):
@@ -226,7 +226,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
-def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
+def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
     """Estimate the cost for a suite's network from measurements on a small network, by operations and layer outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch

@@ -37,9 +37,21 @@ _FIRST_UID = 0x60000000
 def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
     """Return the command that runs a script of this folder in a sandbox; `policy` is the filter's descriptor."""
     root = os.geteuid() == 0
-    inside = [*_drop(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
+    inside = (
+        [*_drop_privileges(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
+    )
     namespaces = _ROOT if root else _USER
-    return ["bwrap", *namespaces, "--seccomp", str(policy), *_files(root, gpu), "--chdir", "/tmp", *inside, *arguments]
+    return [
+        "bwrap",
+        *namespaces,
+        "--seccomp",
+        str(policy),
+        *_make_mounts(root, gpu),
+        "--chdir",
+        "/tmp",
+        *inside,
+        *arguments,
+    ]
 
 
 _COMMON = ("--die-with-parent", "--new-session", "--hostname", "sandbox")
@@ -55,7 +67,7 @@ def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
 def build_python_command(root: Path, script: str) -> list[str]:
     """Return a call of Python without environment and user settings; `script` can import from these paths only."""
     paths = os.pathsep.join([str(root), *list_package_folders()])
-    return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
+    return [_find_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
 def list_package_folders() -> list[str]:
@@ -66,26 +78,26 @@ def list_package_folders() -> list[str]:
     return [path for path in found if Path(path).is_dir()]
 
 
-def _executable() -> str:
+def _find_executable() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
-def _drop() -> list[str]:
+def _drop_privileges() -> list[str]:
     user = str(_FIRST_UID + secrets.randbelow(2**24))
     identity = ["--reuid", user, "--regid", user, "--clear-groups"]
     return ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 
 
-def _files(root: bool, gpu: bool) -> list[str]:
+def _make_mounts(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
-    libraries = _standard_library()
-    same = [_executable(), *libraries, *_libpython(), *list_package_folders()]
+    libraries = _list_standard_library_folders()
+    same = [_find_executable(), *libraries, *_find_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
     arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
-    devices = (*_DEVICES, *(("/dev/zero", *_gpus()) if gpu else ()))
-    for parent in _parents([*binds.values(), *own.values(), *devices]):
+    devices = (*_DEVICES, *(("/dev/zero", *_list_gpu_devices()) if gpu else ()))
+    for parent in _list_parent_folders([*binds.values(), *own.values(), *devices]):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap creates parent folders for their owner alone
     for path, place in (binds | own).items():
         link = Path(path).is_symlink() and path in _SYSTEM
@@ -98,22 +110,22 @@ def _files(root: bool, gpu: bool) -> list[str]:
     return [*arguments, "--remount-ro", "/"]
 
 
-def _gpus() -> list[str]:
+def _list_gpu_devices() -> list[str]:
     return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
 
 
-def _parents(places: list[str]) -> list[str]:
+def _list_parent_folders(places: list[str]) -> list[str]:
     """Return the parent folders that must be created, outer folders first."""
     found = {str(parent) for place in places for parent in Path(place).parents}
     return sorted(found - {"/", "/tmp", "/proc"})
 
 
-def _standard_library() -> list[str]:
+def _list_standard_library_folders() -> list[str]:
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     return [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
 
 
-def _libpython() -> list[str]:
+def _find_libpython() -> list[str]:
     """Return the shared library of Python, if there is one."""
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     return [f"{folder}/{name}"] if folder and name and ".so" in name else []

@@ -91,21 +91,21 @@ def run_submission(task: Task, limits: Limits, trust: bool = False) -> SandboxAn
         SandboxError: The sandbox did not start.
     """
     with ExitStack() as stack:
-        request = _request(task, limits)
+        request = _write_request(task, limits)
         stack.callback(os.close, request)
         answer = create_answer(sum(part.images.numel() for part in task.parts))
         stack.callback(os.close, answer)
         read, write = os.pipe()
         stack.callback(os.close, read)
-        death = _run(task.device, [request, answer, write], read, limits, trust)
+        death = _run_program(task.device, [request, answer, write], read, limits, trust)
         header, numbers = read_answer(answer)
     if not death.started:
         output = fit_on_one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
         raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
-    return _judge(task, limits, death, header, numbers)
+    return _make_answer(task, limits, death, header, numbers)
 
 
-def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
+def _run_program(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
     """Run the sandbox program with the descriptors of request, answer and a pipe, until it ends."""
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
@@ -125,7 +125,7 @@ def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
 
-def _request(task: Task, limits: Limits) -> int:
+def _write_request(task: Task, limits: Limits) -> int:
     batches = [part.batch for part in task.parts]
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the sandbox's environment is empty
     about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
@@ -139,14 +139,14 @@ def _request(task: Task, limits: Limits) -> int:
     return write_request(about, arrays)
 
 
-def _judge(
+def _make_answer(
     task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
     found = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
     maps: tuple[Tensor, ...] = ()
     if found is None and header is not None:
-        maps = tuple(_maps(task, header, numbers))
-        found = _wrong(task.parts, maps)
+        maps = tuple(_read_maps(task, header, numbers))
+        found = _find_map_fault(task.parts, maps)
     claims = header or {}
     memory = claims.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
@@ -154,13 +154,13 @@ def _judge(
         maps=maps if found is None else (),
         fault=found,
         drew=bool(claims.get("drew")),
-        seconds=_number(claims.get("seconds")),
-        memory=tuple(map(_number, peaks)),
+        seconds=_read_number(claims.get("seconds")),
+        memory=tuple(map(_read_number, peaks)),
         death=death,
     )
 
 
-def _number(value: object) -> float:
+def _read_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
@@ -210,7 +210,7 @@ def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault
     )
 
 
-def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
+def _read_maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
     """Yield the map of each part; nothing if the header has no valid number of dimensions."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
@@ -223,7 +223,7 @@ def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> I
         first += count
 
 
-def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
+def _find_map_fault(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     if not maps:
         return _UNREADABLE
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])

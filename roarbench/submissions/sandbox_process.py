@@ -42,14 +42,14 @@ class ControlGroup(NamedTuple):
     @property
     def cpu(self) -> float:
         """Return the CPU seconds of all processes that were ever in the group."""
-        return self._number("cpu.stat", "usage_usec") / 1e6
+        return self._read_number("cpu.stat", "usage_usec") / 1e6
 
     @property
     def overflowed(self) -> bool:
         """Return whether the kernel killed a process of the group at its memory limit."""
-        return self._number("memory.events", "oom_kill") > 0
+        return self._read_number("memory.events", "oom_kill") > 0
 
-    def _number(self, file: str, name: str) -> int:
+    def _read_number(self, file: str, name: str) -> int:
         with suppress(OSError):
             lines = map(str.split, (self.folder / file).read_text().splitlines())
             return next((int(value) for key, value in lines if key == name), 0)
@@ -60,7 +60,7 @@ class ControlGroup(NamedTuple):
 def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
     """Yield a new control group, which is removed after the block; None if control groups are unavailable."""
     parent = find_parent_group()
-    with _group_in(parent, memory) if parent else nullcontext() as group:
+    with _create_group(parent, memory) if parent else nullcontext() as group:
         yield group
 
 
@@ -74,12 +74,12 @@ def find_parent_group() -> Path | None:
         for folder in (inner, *inner.parents) if inner else ():
             if not folder.is_relative_to(_MOUNT):
                 break
-            if _serves(folder):
+            if _can_create_group(folder):
                 return folder
     return None
 
 
-def _serves(parent: Path) -> bool:
+def _can_create_group(parent: Path) -> bool:
     try:
         if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
             return False
@@ -87,14 +87,14 @@ def _serves(parent: Path) -> bool:
             if time.time() - left.stat().st_mtime > _OLD:
                 with suppress(OSError):  # a process is in the group
                     left.rmdir()
-        with _group_in(parent, 2**26) as group:
+        with _create_group(parent, 2**26) as group:
             return subprocess.run([*group.joining(), "/bin/true"], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
 @contextmanager
-def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
+def _create_group(parent: Path, memory: int) -> Iterator[ControlGroup]:
     group = ControlGroup(parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}")
     group.folder.mkdir()
     limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
@@ -143,7 +143,7 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
         assert process.stdout is not None  # Popen has stdout=PIPE
         with process.stdout as pipe:
             os.set_blocking(pipe.fileno(), False)
-            return _Watchdog(process, group, pipe.fileno(), started, limits, begin).until_dead()
+            return _Watchdog(process, group, pipe.fileno(), started, limits, begin).watch_until_end()
 
 
 @dataclass
@@ -163,21 +163,21 @@ class _Watchdog:
     first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
     first_process: int = 0
 
-    def until_dead(self) -> SandboxExit:
+    def watch_until_end(self) -> SandboxExit:
         stopped: SubmissionFault | None = None
         try:
             while self.process.poll() is None and stopped is None:
                 select.select([self.pipe] if self.open else [], [], [], _LOOK)
-                stopped = self._over()
+                stopped = self._find_exceeded_limit()
         finally:
             self._kill()
-        self._read()
+        self._read_output()
         if stopped is None and self.group and self.group.overflowed:
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
         stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > OUTPUT else None)
         code = self.process.returncode
         return SandboxExit(
-            started=self._has_started(),
+            started=self._has_submission_started(),
             stopped=stopped,
             code=128 - code if code < 0 else code,
             output=bytes(self.output[:OUTPUT]),
@@ -186,23 +186,23 @@ class _Watchdog:
             peak=self.peak,
         )
 
-    def _over(self) -> SubmissionFault | None:
+    def _find_exceeded_limit(self) -> SubmissionFault | None:
         """Return the limit that was exceeded; None if there is none."""
-        self._read()
-        self._find_first()
-        cpu, memory = _use(self.process.pid)
+        self._read_output()
+        self._find_first_process()
+        cpu, memory = _measure_usage(self.process.pid)
         cpu = self.group.cpu if self.group else cpu
-        if memory > self.limits.memory:  # forked processes share pages, which `_use` counts several times
-            memory = sum(map(_share, _family(self.process.pid)))
+        if memory > self.limits.memory:  # forked processes share pages, which `_measure_usage` counts several times
+            memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
             return SubmissionFault.MEMORY
         if len(self.output) > OUTPUT:
             return SubmissionFault.PRINTED
-        if self._scratch_files() > FILES:
+        if self._count_scratch_files() > FILES:
             return SubmissionFault.FILES
         now = time.monotonic()
-        if not self._has_started():
+        if not self._has_submission_started():
             return SubmissionFault.TIME if now - self.begin > _START else None
         self.begun = self.begun or (cpu, now)
         cpu_before, moment = self.begun
@@ -210,7 +210,7 @@ class _Watchdog:
             return SubmissionFault.TIME
         return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
 
-    def _scratch_files(self) -> int:
+    def _count_scratch_files(self) -> int:
         """Return the number of files in the sandbox's /tmp; 0 if it has no /tmp of its own."""
         with suppress(OSError):
             inside = Path(f"/proc/{self.first_process}/root/tmp")
@@ -219,27 +219,27 @@ class _Watchdog:
                 return found.f_files - found.f_ffree
         return 0
 
-    def _has_started(self) -> bool:
+    def _has_submission_started(self) -> bool:
         """Return whether the submission's code has started."""
         self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
         return self.told
 
-    def _read(self) -> None:
+    def _read_output(self) -> None:
         with suppress(BlockingIOError):
             while self.open and len(self.output) <= OUTPUT:
                 piece = os.read(self.pipe, 65536)
                 self.open = bool(piece)
                 self.output += piece
 
-    def _find_first(self) -> None:
+    def _find_first_process(self) -> None:
         if self.first is None:
-            for child in _children(self.process.pid):
+            for child in _list_children(self.process.pid):
                 with suppress(OSError):
                     self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
         """Kill every process: all processes of the namespace end with the first one, which ends with bubblewrap."""
-        self._find_first()
+        self._find_first_process()
         if self.first is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.first, signal.SIGKILL)
@@ -250,40 +250,40 @@ class _Watchdog:
         self.process.wait()
 
 
-def _use(process: int) -> tuple[float, int]:
+def _measure_usage(process: int) -> tuple[float, int]:
     """Return CPU time and memory of a process and its descendants, including the CPU time of ended descendants."""
     cpu, memory = 0.0, 0
-    for member in _family(process):
+    for member in _list_process_tree(process):
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime, see proc_pid_stat(5)
             # private memory, shared memory and page tables; mapped files are free
-            memory += _sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+            memory += _read_sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
 
 
-def _share(process: int) -> int:
+def _measure_memory_share(process: int) -> int:
     """Return the bytes of memory of a process, with shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
-        return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
+        return _read_sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _read_sum(process, "status", ("VmPTE",))
     return 0  # the process has ended
 
 
-def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
+def _read_sum(process: int, file: str, names: tuple[str, ...]) -> int:
     """Return the sum, in bytes, of these lines in a file of the process."""
     lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
 
 
-def _family(process: int) -> Iterator[int]:
+def _list_process_tree(process: int) -> Iterator[int]:
     front = [process]
     while front:
         member = front.pop()
         yield member
-        front += _children(member)
+        front += _list_children(member)
 
 
-def _children(process: int) -> list[int]:
+def _list_children(process: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{process}/task").iterdir():

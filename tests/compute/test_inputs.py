@@ -212,10 +212,10 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     expected = [score(work, run).bits for run in runs]
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
-        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_measure_memory", lambda memory=memory: memory)
         assert inputs.can_fit_in_memory(work.images, 24) is not streams
         assert inputs.can_fit_in_memory(work.images, 0)  # pixels stay in their file
-    monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
+    monkeypatch.setattr(inputs, "_measure_memory", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [score(work, run).bits for run in runs] == expected
@@ -243,7 +243,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     rankings = SimpleNamespace(layout=layout, planes=lambda split: planes)
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
     for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
-        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_measure_memory", lambda memory=memory: memory)
         if sent:
             assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue

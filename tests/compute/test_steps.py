@@ -31,7 +31,7 @@ def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
     found, labels = pictures(24)
     recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=micro_batch)
     training = Training(limited, inputs or found, labels, NORM, recipe, seed=3)
-    training._gpu, training._held = on_gpu, None
+    training._gpu, training._cache = on_gpu, None
     return training
 
 
@@ -148,7 +148,7 @@ def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
     for on_gpu in (False, True):
         training = Training(network(), inputs, labels, NORM, replace(RECIPE, augmentation=kind, sides=sides), seed=3)
         training._gpu = on_gpu
-        training._held = training._hold(inputs)
-        made.append([training._images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
+        training._cache = training._make_cache(inputs)
+        made.append([training._load_images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
     torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
     assert all(images.is_contiguous(memory_format=torch.channels_last) for images in made[1])

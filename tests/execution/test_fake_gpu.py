@@ -101,7 +101,7 @@ def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, wid
             gpu.memory = memory
             recipe = replace(RECIPE, precision=precision, augmentation=kind)
             training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
-            assert (training._held is not None) is held
+            assert (training._cache is not None) is held
 
 
 @pytest.mark.parametrize("by_recipe", [False, True])

@@ -9,7 +9,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
-from roarbench.submissions.checks import _warnings, draw_text_picture, refuse_unrepeatable_maps
+from roarbench.submissions.checks import _find_warnings, draw_text_picture, refuse_unrepeatable_maps
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, check_source, read_submission, write_template
 
@@ -147,10 +147,10 @@ def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between
 
 def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is_high():
     first, other = (drawn(6, 8, 8, seed=seed) for seed in (0, 1))
-    assert _warnings(first, other, other) == []
-    assert "network" in _warnings(first, other, first)[0]
-    assert "class" in _warnings(first, first, other)[0]
-    assert "same everywhere" in _warnings(first * 0, other, other)[0]
+    assert _find_warnings(first, other, other) == []
+    assert "network" in _find_warnings(first, other, first)[0]
+    assert "class" in _find_warnings(first, first, other)[0]
+    assert "same everywhere" in _find_warnings(first * 0, other, other)[0]
     importance = torch.zeros(64, 64)
     importance[:16, 32:] = 1
     assert draw_text_picture(importance, columns=16).split("\n") == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6

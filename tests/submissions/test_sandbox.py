@@ -207,7 +207,7 @@ def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeyp
 def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
+    monkeypatch.setattr(launch, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in launch.make_sandbox_command("sandbox_program.py", [], 3)
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(
         launch.make_sandbox_command("sandbox_program.py", [], 3, gpu=True)

@@ -28,16 +28,16 @@ def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
 
     corner = planted_corners.find_corner_of_network(inputs.batch.seed)
     drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
-    return _mark_corners(inputs.images, [corner + (number < next_on) for number in drawn])
+    return _make_patch_maps(inputs.images, [corner + (number < next_on) for number in drawn])
 
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners; the map is the same for every network."""
-    each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
+    each = [_make_patch_maps(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
     return torch.stack(each).amax(0)
 
 
-def _mark_corners(images: Tensor, chosen: list[int]) -> Tensor:
+def _make_patch_maps(images: Tensor, chosen: list[int]) -> Tensor:
     """Make maps that are 1 in the patch of one corner of each image, and 0 elsewhere."""
     found = torch.zeros_like(images)
     for one, corner in zip(found, chosen, strict=True):
