@@ -46,27 +46,7 @@ class Design(NamedTuple):
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
 
-def list_designs_from_full_to_fast(
-    suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]
-) -> list[Design]:
-    """Return the designs from a full suite to its fast version: the full suite, then one per cumulative step.
-
-    Args:
-        suite: The fast version; for other suites the list is empty.
-        rates: Rates of the fast version. The training rate is scaled by pixels for recipes with other image sizes.
-        wall: Returns the seconds from start to end.
-    """
-    if suite.name not in FAST:
-        return []
-    found = []
-    for step, part in _shorten_stepwise(find_suite(FAST[suite.name].of), suite):
-        work = count_work(part, expand_points(part))
-        size = part.recipe_record.area / suite.recipe_record.area
-        found.append(Design(step, work.trainings, wall(work, replace(rates, train=rates.train * size))))
-    return found
-
-
-def format_designs(designs: list[Design], device: str) -> Iterator[str]:
+def _format_designs(designs: list[Design], device: str) -> Iterator[str]:
     """Yield the lines of a table of designs for a terminal, with a heading; nothing if there are no designs."""
     if designs:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]
@@ -149,15 +129,20 @@ class Plan:
 
     @property
     def designs(self) -> list[Design]:
-        """Return the designs from the full suite to this fast version; empty for other suites."""
-        return list_designs_from_full_to_fast(self.suite, self.estimates[-1], self._wall_of)
+        """Return the designs from the full suite to this fast version, one per step; empty for other suites."""
+        if self.suite.name not in FAST:
+            return []
+        found, rates = [], self.estimates[-1]
+        for step, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
+            work = count_work(part, expand_points(part))
+            size = part.recipe_record.area / self.suite.recipe_record.area  # recipes may have other image sizes
+            wall = replace(self, work=work).wall(replace(rates, train=rates.train * size))
+            found.append(Design(step, work.trainings, wall))
+        return found
 
     @property
     def _disk(self) -> int:
         return self.work.disk_with(self.workers)
-
-    def _wall_of(self, work: Work, rates: Rates) -> float:
-        return replace(self, work=work).wall(rates)
 
     def wall(self, rates: Rates) -> float:
         """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
@@ -221,7 +206,9 @@ class Plan:
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
         rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
-            rows.append([part, self._what(part), *(_duration(parts[part]) for parts in seconds)])
+            known = (parts[part] for parts in seconds)
+            words = ("not measured" if time is None else format_duration(time) for time in known)
+            rows.append([part, self._what(part), *words])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for part, what, *times in rows:
             right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
@@ -239,7 +226,7 @@ class Plan:
         yield f"  {self.operations:.1e} floating-point operations"
         gpus = self.estimates[-1].gpus
         device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-        yield from format_designs(self.designs, device)
+        yield from _format_designs(self.designs, device)
 
     def _what(self, part: str) -> str:
         work = self.work
@@ -261,10 +248,6 @@ class Plan:
         if rates.gpus:
             workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
         return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
-
-
-def _duration(seconds: float | None) -> str:
-    return "not measured" if seconds is None else format_duration(seconds)
 
 
 def _together(seconds: float) -> str:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.networks import count_network_cost
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, count_available_gpu_bytes, name_device, send_to_device
@@ -35,7 +34,7 @@ from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.execution.workload import choose_explanation_batch_size
+from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
@@ -81,14 +80,6 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
 
 Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of its estimator
 Made = dict[tuple[ReferenceModel, str], TimedMap]
-
-
-def make_and_time_maps(
-    explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
-) -> dict[str, TimedMap]:
-    """Make the maps of a range of images by estimator id, on the CPU."""
-    made = make_maps_for_networks([(explained, name) for name in names], split, start, stop)
-    return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
 def make_maps_for_networks(request: Requests, split: Split, start: int, stop: int) -> Made:
@@ -143,9 +134,11 @@ def _start_explaining(
     explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
 ) -> _Explaining:
     batch = load_batch(explained, split, start, stop, _norm(explained, estimators[0]))
-    batch = batch._replace(targets=choose_twin_targets(explained, estimators[0].variant, batch))
+    images = explained.work.images
+    if estimators[0].variant == "other-target":
+        batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
-        batch = batch._replace(by_class=compute_class_templates_and_classifier(explained.work.images))
+        batch = batch._replace(by_class=compute_class_templates_and_classifier(images))
     return _Explaining(explained, estimators, batch)
 
 
@@ -261,9 +254,8 @@ def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)
-    suite, record = work.suite, work.images.record
-    cost = count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
-    return max(EXPLAINED, count_fitting_images(count_available_gpu_bytes(), cost.activations, record.shape, estimators))
+    room, shape = count_available_gpu_bytes(), work.images.record.shape
+    return max(EXPLAINED, count_fitting_images(room, count_cost_per_image(work.suite).activations, shape, estimators))
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
@@ -271,13 +263,6 @@ def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
     if variant == "untrained":
         return explained.untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.trained()
-
-
-def choose_twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
-    """Return the classes that a twin of this variant explains, int64 (n,)."""
-    if variant == "other-target":
-        return draw_other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
-    return batch.targets
 
 
 def _shuffle_weights(explained: ReferenceModel) -> nn.Module:

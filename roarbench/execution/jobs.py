@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, NamedTuple
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -59,21 +61,13 @@ _NETWORKS = 8  # networks in a process's memory: a suite's references
 HASHED = 2  # stored bytes of an image's mask hash
 
 
-class ScoredRun(NamedTuple):
-    """Result of one run, with a message, which may be empty."""
+class ScoredRuns(NamedTuple):
+    """Results of the runs of one job."""
 
-    result: RunResult
-    note: str
-
-    @property
-    def results(self) -> tuple[RunResult, ...]:
-        """Return the result as a tuple, as for several runs."""
-        return (self.result,)
-
-    @property
-    def remarks(self) -> Mapping[str, Any]:
-        """Return the notes that are stored with the result: none."""
-        return {}
+    results: Sequence[RunResult]
+    note: str = ""  # message about the job; empty without one
+    # mask hashes of runs that score a reference under its own maps (`Kind.MASKS`), stored with the results
+    remarks: Mapping[str, str] = MappingProxyType({})
 
 
 def train_reference(explained: ReferenceModel) -> str:
@@ -113,7 +107,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
-def score_run(work: SuiteWork, run: Run) -> ScoredRun:
+def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
@@ -139,7 +133,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRun:
         weights=weights,
         loss=loss,
     )
-    return ScoredRun(result, checkpoint.note)
+    return ScoredRuns([result], checkpoint.note)
 
 
 def _network(
@@ -254,15 +248,7 @@ def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:
     return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())
 
 
-class ScoredTogether(NamedTuple):
-    """Results of several runs, with the notes that are stored with them."""
-
-    results: tuple[RunResult, ...]
-    remarks: Mapping[str, str]  # mask hashes of runs that score a reference under its own maps: `Kind.MASKS`
-    note: str = ""
-
-
-def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredTogether:
+def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredRuns:
     """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
@@ -274,7 +260,8 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     weights, explained = check_explained_weights(work, first, rankings), work.explained_by(first)
     judges = {each: _judge(each, each.store.checksum()) for each in map(work.scored_by, runs)}
     results, remarks = list[RunResult](), dict[str, str]()
-    for _, found in groupby(sorted(runs, key=_level), key=_level):
+    level_of = attrgetter("cell.t")
+    for _, found in groupby(sorted(runs, key=level_of), key=level_of):
         start, level = time.perf_counter(), tuple(found)
         removed = find_test_masks(work.images, level[0], rankings)
         smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
@@ -298,17 +285,13 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
             own, scored = find_explained_and_scored_network(run.seed)
             if removed is not None and own == scored:
                 remarks[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
-    return ScoredTogether(tuple(results), remarks)
+    return ScoredRuns(results, remarks=remarks)
 
 
 @lru_cache(maxsize=_NETWORKS)
 def _judge(scored: ReferenceModel, weights: str) -> Scored:
     """Load an explained network for scoring, on the device, once per process and checksum."""
     return Scored(scored.trained().to(choose_device()), scored.norm)
-
-
-def _level(run: Run) -> float:
-    return run.cell.t
 
 
 def _predict_test_classes(

@@ -16,7 +16,6 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt
-from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
@@ -32,6 +31,7 @@ from roarbench.estimators.estimator import Batch, Estimator
 from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.pretrained_weights import load_starting_weights
+from roarbench.execution.workload import build_suite_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_file import parse_suite
@@ -71,7 +71,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
         return _drop_for_all_networks(suite, suite.own)
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
-    model = _built(suite, generator)
+    model = build_suite_network(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
         _try(model, _draw_images(generator, record.channels, side, side), suite)
@@ -81,7 +81,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
     _move_from_start(model, generator)
     model.eval()
     warnings = check_network(model, images, suite.model)
-    check_rebuilt(model, _built(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
+    check_rebuilt(model, build_suite_network(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
     if suite.maps is not Making.FLOAT32:
         _fold(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
@@ -99,11 +99,6 @@ def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
     return Fitted(
         drop_estimators(suite, reasons), list(dict.fromkeys(line for each in found for line in each.warnings))
     )
-
-
-def _built(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
-    record = suite.dataset_record
-    return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
 
 
 def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
@@ -265,8 +260,7 @@ def _count_correct(
 ) -> int:
     """Train a network for a few steps on the chosen images, and count its correct predictions on those held out."""
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
-    generator = torch.Generator().manual_seed(_SEED)
-    model = build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    model = build_suite_network(suite, torch.Generator().manual_seed(_SEED))
     if recipe.start:
         load_starting_weights(recipe.start, model, record.channels, suite.model)
     used = [chosen[~test], chosen[test]]

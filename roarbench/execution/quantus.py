@@ -82,7 +82,7 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
     model, images, targets, maps = explained
     if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
         return np.full(len(maps), np.nan)
-    with _numpy_seeded(SEED), warnings.catch_warnings():
+    with _numpy_seeded(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
         found = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
     return np.array(found, dtype=np.float64)
@@ -92,9 +92,9 @@ def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusI
     jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
-    maps = importance.make_and_time_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
-    pixels = np.ascontiguousarray(batch.images.numpy())
-    return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
+    (made,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
+    pixels, maps = (np.ascontiguousarray(each.cpu().numpy()) for each in (batch.images, made.importance))
+    return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), maps)
 
 
 def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
@@ -103,10 +103,10 @@ def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], version
 
 
 @contextmanager
-def _numpy_seeded(seed: int) -> Iterator[None]:
+def _numpy_seeded() -> Iterator[None]:
     """Seed NumPy's global generator, Quantus' only source of random numbers, and restore its state afterwards."""
     state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(SEED)  # noqa: NPY002
     try:
         yield
     finally:

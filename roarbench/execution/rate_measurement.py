@@ -18,7 +18,6 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
 from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
@@ -45,6 +44,7 @@ from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
+    build_suite_network,
     choose_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
@@ -81,7 +81,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     n = max(batch, explained)
     inputs = draw_random_degraded_images(record.shape, n, where)
     generator, norm = torch.Generator().manual_seed(0), _norm(record)
-    model = _network(suite, generator)
+    model = build_suite_network(suite, generator).to(where)
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
     precision = choose_precision(suite.maps.precision, where)
@@ -127,14 +127,8 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), choose_device())
-    model = _network(suite, torch.Generator().manual_seed(0))
+    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
     return _train_seconds(replace(recipe, batch=batch), model, record, flops)
-
-
-def _network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
-    record = suite.dataset_record
-    shape = (record.classes, record.channels, record.size)
-    return build_network(suite.model, *shape, generator, suite.network_source).to(choose_device())
 
 
 def _norm(record: DatasetRecord) -> Normalisation:
@@ -182,7 +176,7 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
         recipe = find_recipe(name)
         batch = compute_micro_batch_size(recipe, work.train if work else record.train_images)
         inputs = draw_random_degraded_images(record.shape, batch, choose_device())
-        model = _network(suite, torch.Generator().manual_seed(0))
+        model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)

@@ -35,7 +35,7 @@ from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
 from roarbench.execution.start_workers import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workload import Work
+from roarbench.execution.workload import Work, build_suite_network
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
 from roarbench.plan.protocols import ROAR
@@ -143,7 +143,7 @@ def _is_of_roar(run: Run) -> bool:
 
 def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
     """Print the plan of the missing runs, and return its rates."""
-    measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
+    measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
     console.print(wrap_lines(plan.brief(), console.width), soft_wrap=True)
@@ -158,7 +158,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     if request.weights or request.starts:
         _try_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
-    store.be_patient(lambda line: console.print(line, soft_wrap=True))
+    store.be_patient(partial(console.print, soft_wrap=True))
     images = _decode(request, workspace, console)
     note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
     return SuiteWork(workspace, images, request.suite, request.weights)
@@ -169,10 +169,7 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
         return
-
-    def rates(engine: Engine) -> Rates:
-        return measure_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
-
+    rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
     with start_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
@@ -291,9 +288,7 @@ def _try_weights(request: Request) -> None:
             raise CallerError(f"the weights of {model} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
-        load_starting_weights(
-            start, build_network(suite.model, *shape, generator, suite.network_source), record.channels, suite.model
-        )
+        load_starting_weights(start, build_suite_network(suite, generator), record.channels, suite.model)
 
 
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.devices import (
-    list_gpu_ids,
-)
+from roarbench.devices import list_gpu_ids
 from roarbench.errors import CallerError
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
@@ -28,12 +26,11 @@ def count_default_workers(side: int | None = None) -> int:
     With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to four processes share it if
     there are as many cores.
     """
-    count = len(list_gpu_ids())
-    return (
-        count * max(1, min(_SHARING if side and side <= _SMALL else 1, count_cores() // count))
-        if count
-        else count_cores()
-    )
+    gpus = len(list_gpu_ids())
+    if not gpus:
+        return count_cores()
+    sharing = _SHARING if side and side <= _SMALL else 1
+    return gpus * max(1, min(sharing, count_cores() // gpus))
 
 
 def count_workers(requested: int | None, side: int | None = None) -> int:

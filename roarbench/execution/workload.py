@@ -6,11 +6,14 @@ from itertools import chain
 from math import prod
 from typing import NamedTuple
 
+import torch
+from torch import nn
+
 from roarbench.compute import inputs
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.network_table import MODELS
-from roarbench.compute.networks import NetworkCost, count_network_cost
+from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.sources import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
@@ -146,6 +149,12 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
         for group in map(find_job_group, noisy)
     }
     return sum(map(max, samples.values()))
+
+
+def build_suite_network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
+    """Build a suite's network with random weights."""
+    record = suite.dataset_record
+    return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:

@@ -153,7 +153,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
 
         def wait(self, timeout):
             ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, jobs.ScoredRun) for outcome in ended):
+            if len(ended) == 2 and all(isinstance(outcome.value, jobs.ScoredRuns) for outcome in ended):
                 kept.append(ended[1].name)
                 return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
             return ended

@@ -78,7 +78,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
     np.testing.assert_allclose(by_class.weights, weights, rtol=1e-3, atol=1e-5)
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
-        found = importance.make_and_time_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
+        found = importance.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
         batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
         expected = compute_importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]

@@ -68,7 +68,7 @@ def fast(tmp_path_factory):
                 made.training[step.run] = [images for training, images in given if training]
                 made.tested[step.run] = np.concatenate([images for training, images in given if not training])
             if step.run:
-                made.scored[step.run] = value.result
+                (made.scored[step.run],) = value.results
         return made
 
 

@@ -55,7 +55,8 @@ def make_runs(work: SuiteWork, suite: SuiteSpec = SUITE) -> list[Run]:
 
 def score(work: SuiteWork, run: Run) -> RunResult:
     """Do a run in this process."""
-    return jobs.score_run(work, run).result
+    (result,) = jobs.score_run(work, run).results
+    return result
 
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:

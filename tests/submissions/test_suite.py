@@ -167,7 +167,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     monkeypatch.setattr(importance, "run_submission", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance.make_and_time_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
+            importance.make_maps_for_networks([(work.explained[0], entry.id + mark)], Split.TEST, 0, 4)
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
