@@ -149,7 +149,7 @@ def board_url(postgres_url):
 @pytest.mark.postgres
 def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board_url, require):
     with ResultsStore.open(postgres_url) as store:
-        store.add(make_result(make_run()))
+        store.add_all([make_result(make_run())])
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
     assert said_of(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from roarbench.execution import importance, jobs
 from roarbench.execution.artifact_verification import verify_inputs
 from roarbench.execution.run_suite import Finished, load_results
 from roarbench.execution.suite_work import ReferenceModel
-from roarbench.store.provenance import read_code_version, read_provenance
+from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_duration
@@ -37,10 +36,9 @@ class QuantusInput(NamedTuple):
 
 def read_quantus_version() -> str:
     """Return the version of Quantus; raise CallerError if it is not installed."""
-    try:
-        return version("quantus")
-    except PackageNotFoundError:
-        raise CallerError("Quantus is not installed; run pip install 'roarbench[quantus]'") from None
+    if not (found := read_package_version("quantus")):
+        raise CallerError("Quantus is not installed; run pip install 'roarbench[quantus]'")
+    return found
 
 
 def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:

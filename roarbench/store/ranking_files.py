@@ -163,22 +163,15 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
     return sorted(found, key=lambda part: (part.start, -part.stop))
 
 
-class CoveringPart(NamedTuple):
-    """A part of a split, and the number of its first image to use."""
-
-    part: RankedRange
-    first: int
-
-
-def choose_covering_parts(folder: Path, split: Split, count: int) -> list[CoveringPart]:
-    """Choose parts that cover the images 0 … count - 1, in order.
+def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
+    """Choose parts that cover the images 0 … count - 1, in order, each with the number of its first image to use.
 
     Parts may overlap if commands divided the images differently; an image's planes do not depend on the division.
     """
     chain, done = [], 0
     for part in list_parts(folder, split):
         if part.start <= done < part.stop <= count:
-            chain.append(CoveringPart(part, done))
+            chain.append((part, done))
             done = part.stop
     if done < count:
         raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
@@ -244,32 +237,20 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), about)
 
 
-def combine_checksums(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a hash of the contents of these files, from their checksums in a manifest."""
-    return hash_value({split: file["sha256"] for split, file in files.items()})
-
-
-def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return `Rankings.kept` from a manifest's files; None if not recorded."""
-    if not files or not all("kept" in file for file in files.values()):
+def compute_share(files: Mapping[str, Mapping[str, Any]], part: str, whole: str) -> float | None:
+    """Return the sum of one number over a manifest's files divided by that of another; None if not recorded."""
+    if not files or not all(part in file for file in files.values()):
         return None
-    return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
-
-
-def compute_tie_share(files: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return the mean share of tied features per map from a manifest's files; None if not recorded."""
-    if not files or not all("ties" in file for file in files.values()):
-        return None
-    return float(sum(file["ties"] for file in files.values()) / sum(file["images"] for file in files.values()))
+    return float(sum(file[part] for file in files.values()) / sum(file[whole] for file in files.values()))
 
 
 def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest's rankings, or of the earlier rankings that they duplicate.
+    """Return the hash of the contents of a manifest's rankings, or of the earlier rankings that they duplicate.
 
     Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
     features. Results with either rankings then depend on the same checksum.
     """
-    return manifest.get("same_as") or combine_checksums(manifest["files"])
+    return manifest.get("same_as") or hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
 
 
 def read_manifest_checksum(manifest: Path) -> str:

@@ -13,7 +13,7 @@ import json
 import platform
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -45,7 +45,7 @@ from roarbench.store.ranking_files import (
     RankingSpec,
     are_same_rankings,
     choose_covering_parts,
-    compute_tie_share,
+    compute_share,
     describe_file,
     describe_spec,
     find_sibling_rankings,
@@ -55,7 +55,6 @@ from roarbench.store.ranking_files import (
     read_manifest,
     read_manifest_checksum,
     read_planes,
-    read_prediction_stability,
     read_rankings_checksum,
     read_weights_checksum,
     refuse_mixed_devices,
@@ -106,19 +105,19 @@ class RankingsStore:
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, for finished rankings that record it."""
-        return self._shares(read_prediction_stability)
+        return self._shares("kept", "copies")
 
     def tied_shares(self) -> dict[str, float]:
         """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
-        return self._shares(compute_tie_share)
+        return self._shares("ties", "images")
 
-    def _shares(self, share_of: Callable[[Mapping[str, Mapping[str, Any]]], float | None]) -> dict[str, float]:
+    def _shares(self, part: str, whole: str) -> dict[str, float]:
         found = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             # a damaged manifest has no share
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
-                if (share := share_of(manifest["files"])) is not None:
+                if (share := compute_share(manifest["files"], part, whole)) is not None:
                     found[read_rankings_checksum(manifest)] = share
         return found
 
@@ -241,9 +240,8 @@ class RankingsStore:
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), read_rankings_checksum(manifest)
-        return Rankings(
-            folder, spec.layout, splits, files, seconds, weights, checksum, read_prediction_stability(files)
-        )
+        kept = compute_share(files, "kept", "copies")
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, kept)
 
     def checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""

@@ -54,10 +54,6 @@ class Failures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, run: Run, reason: str, number: int | None = None) -> None:
-        """Record that a run failed, see `add_all`."""
-        self.add_all([run], reason, number)
-
     def add_all(self, runs: Sequence[Run], reason: str, number: int | None = None) -> None:
         """Record that runs failed, and delete their leases with this number, if given.
 
@@ -215,20 +211,15 @@ class ResultsStore:
         finally:
             self.close()
 
-    def add(self, result: RunResult, number: int | None = None) -> bool:
-        """Store one result and delete the run's lease with this number; return False if the run is already stored.
-
-        Raises:
-            LostLease: The lease is gone; nothing is written.
-        """
-        return bool(self.add_all([result], number))
-
     def add_all(
         self, new: Iterable[RunResult], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
-        """Store results in one transaction and delete their leases; return the keys that are new.
+        """Store results in one transaction and delete their leases with this number; return the keys that are new.
 
-        A run that is already stored keeps its row. The transaction also stores `remarks`; for `number` see `add`.
+        A run that is already stored keeps its row. The transaction also stores `remarks`.
+
+        Raises:
+            LostLease: One of the leases is gone; nothing is written.
         """
         rows = {row["key"]: row for row in map(make_row, new)}
         ordered = [rows[key] for key in sorted(rows)]

@@ -58,10 +58,10 @@ def test_it_holds_the_rows_of_its_points_and_no_others(store):
     *held, last = rows()
     store.add_all(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
-        store.add(replace(last, run=replace(last.run, **change)))
+        store.add_all([replace(last, run=replace(last.run, **change))])
     found = collect_results(SMALL, store)
     assert (found.results, found.complete) == (dict(zip(POINTS, held, strict=False)), False)
-    store.add(last)
+    store.add_all([last])
     assert collect_results(SMALL, store).complete
 
 
@@ -218,8 +218,8 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
     lease(store, [leased.key], Owner.here())
     assert standing()[1] == {AUGMENTED, MORF}
-    store.failures.add(failed, "no")
-    store.add(rows[trained[0]])
+    store.failures.add_all([failed], "no")
+    store.add_all([rows[trained[0]]])
     found, protocols = standing()
     assert protocols == {AUGMENTED, MORF, LERF, ROAR}
     counts = count_status(found, store)["protocols"]

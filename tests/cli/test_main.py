@@ -109,7 +109,7 @@ def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(ca
     with ResultsStore.open(find_default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
-        results.failures.add(replace(row.run, cell=cell), "died")
+        results.failures.add_all([replace(row.run, cell=cell)], "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)

@@ -35,7 +35,7 @@ def fail(store, reason="died of it"):
         suite = add_estimators(SUITES["planted"], [MINE])
         points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
-        results.failures.add(run, reason)
+        results.failures.add_all([run], reason)
     return run.key
 
 

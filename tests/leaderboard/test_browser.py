@@ -280,7 +280,7 @@ def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
     absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
     with ResultsStore.open(find_default_url(folder)) as store:
         store.add_all(absent[:1])
-        store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
+        store.failures.add_all([absent[1].run], "the disk is full <b>![x](y)")
     see(driver, lambda d: told(d, "footer .runs") == before, False)
     assert until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
 

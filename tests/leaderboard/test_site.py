@@ -134,7 +134,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
         keep_entry(store.database, entry)
         views = read_views(store, tmp_path)
         run = next(iter(views["hostile-v1"].results.results.values())).run
-        store.failures.add(run, "<script>window.hurt=1</script>")
+        store.failures.add_all([run], "<script>window.hurt=1</script>")
         export_site(views, site)
     found = pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}

@@ -53,14 +53,14 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
     assert list(before) == ["quick-v1", "planted-v1"] and live.views() is before
     with ResultsStore.open(shown.url) as store:
         done, failed, *_ = late(QUICK)
-        store.add(done)
+        store.add_all([done])
         after = live.views()
         view = after["quick-v1"]
         assert after["planted-v1"] is before["planted-v1"] and view is not before["quick-v1"]
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
         assert view.board_of(ROAR) is view.board and view.board_of(KAR) is view.board_of(KAR)
         assert "failed" not in dict(view.states.values())
-        store.failures.add(failed.run, "the disk is full")
+        store.failures.add_all([failed.run], "the disk is full")
         assert [reason for state, reason in view.states.values() if state == "failed"] == ["the disk is full"]
         view = live.views()["quick-v1"]
         note_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
@@ -76,7 +76,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
     assert list(live.views(waiting=True)) == ["quick-v1"] and not live.state
     assert list(live.views()) == ["quick-v1", "planted-v1"] and live.state
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add(late(QUICK)[0])
+        store.add_all([late(QUICK)[0]])
     assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
     make_store(tmp_path, OLDER["quick-matched@2"], early, images=40)
     anew = LiveStore(reading(tmp_path), tmp_path)
@@ -183,7 +183,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
         assert page_of() == page
     assert "Suites" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
-        store.add(late(PLANTED)[0])
+        store.add_all([late(PLANTED)[0]])
     assert page_cache.read_cached_page(shown) is None
     again = page_of()
     assert again != page and page_cache.read_cached_page(shown).html == again

@@ -36,7 +36,7 @@ def test_each_run_is_in_one_state(store):
     store.add_all([results[done], results[repaired]])
     lease(store, [run_of(running).key], Owner.here())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
-        store.failures.add(run_of(point), reason)
+        store.failures.add_all([run_of(point)], reason)
     found = collect_results(SUITE, store, data=DATA)
     states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -71,7 +71,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
         [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
     )
     store.claim([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
-    store.failures.add(run_of(points[8]), "loss nan")
+    store.failures.add_all([run_of(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = count_status(suite_results, store)
     found |= measure_activity(suite_results, store, found["missing"] + found["running"], now)

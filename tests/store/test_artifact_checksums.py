@@ -83,9 +83,9 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
     here.note(made)
     here.note(again)
     assert noted(store) == dict.fromkeys((each.key for each in made), OTHER)
-    store.add(replace(make_result(RUNS[0]), rankings=OTHER))
+    store.add_all([replace(make_result(RUNS[0]), rankings=OTHER)])
     here.note(made[3:])
-    store.add(replace(make_result(RUNS[1]), rankings="r"))
+    store.add_all([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
             here.note([each])

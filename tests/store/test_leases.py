@@ -51,7 +51,7 @@ def number_of(store, key, owner):
 
 def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     one, two = Owner.here(), Owner.here()
-    store.add(make_result(RUNS[5]))
+    store.add_all([make_result(RUNS[5])])
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
     answer = store.claim([LeaseRequest((key,)) for key in KEYS], two, 1)
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
@@ -67,10 +67,10 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
 
 def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
     lease(store, KEYS, Owner.here())
-    store.failures.add(RUNS[0], "no")
+    store.failures.add_all([RUNS[0]], "no")
     counts = [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
     assert counts == [1, 1, 2], "whoever tried"
-    store.add(make_result(RUNS[0]))
+    store.add_all([make_result(RUNS[0])])
     store.add_all(make_result(run) for run in RUNS[1:3])
     assert {lease.key for lease in store.running()} == set(KEYS[3:])
     assert lease(store, KEYS, Owner.here()) == set()
@@ -82,7 +82,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
     store.failures.cut_off(KEYS[0], "killed")
-    store.failures.add(RUNS[0], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
+    store.failures.add_all([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
     assert store.running() == []
     answer = store.claim([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
@@ -141,13 +141,13 @@ def test_whoever_has_lost_its_lease_writes_nothing(store):
     assert store.beat(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
     for run, number in zip(RUNS, numbers, strict=False):
         with pytest.raises(LostLease):
-            store.add(make_result(run), number)
+            store.add_all([make_result(run)], number)
         with pytest.raises(LostLease):
-            store.failures.add(run, "no", number)
+            store.failures.add_all([run], "no", number)
     assert store.done(KEYS) == set() and store.failures.history(KEYS) == {} and store.failures.stopped(KEYS) == {}
     assert store.beat(heir) == {KEYS[0]: later}
-    assert store.add(make_result(RUNS[0]), later) and store.add(make_result(RUNS[1]), again)
-    assert not store.add(make_result(RUNS[0]), numbers[0]), "it is there, though not by this lease"
+    assert store.add_all([make_result(RUNS[0])], later) and store.add_all([make_result(RUNS[1])], again)
+    assert not store.add_all([make_result(RUNS[0])], numbers[0]), "it is there, though not by this lease"
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -161,7 +161,7 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     store.beat(ELSEWHERE)
     monkeypatch.undo()
     assert store.claim([LeaseRequest(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
-    assert store.add(make_result(RUNS[0]), number)
+    assert store.add_all([make_result(RUNS[0])], number)
 
 
 @pytest.mark.postgres

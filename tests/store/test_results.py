@@ -22,7 +22,7 @@ def test_a_row_by_hand(tmp_path):
     moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
     result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add(result)
+        store.add_all([result])
         with store.database.read() as connection:
             row = connection.exec_driver_sql("SELECT * FROM results").mappings().one()
     assert row == {
@@ -59,15 +59,15 @@ def test_an_outcome_that_contradicts_itself_is_refused():
 def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
     first, second = (make_result(make_run(seed)) for seed in range(2))
     states = [store.state()]
-    assert store.add(first)
+    assert store.add_all([first])
     states.append(store.state())
-    assert not store.add(first)
-    assert not store.add(replace(make_result(first.run, total=9), seconds=99.0))
+    assert not store.add_all([first])
+    assert not store.add_all([replace(make_result(first.run, total=9), seconds=99.0)])
     assert store.results(store.keys("")) == {first.run.key: first}
     assert store.state() == states[-1]
-    store.failures.add(second.run, "no")
+    store.failures.add_all([second.run], "no")
     states.append(store.state())
-    store.add(second)
+    store.add_all([second])
     assert len({*states, store.state()}) == 4
 
 
@@ -87,7 +87,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         for seed, (column, value) in enumerate(damage.items()):
             run = make_run(seed)
-            store.add(make_result(run))
+            store.add_all([make_result(run)])
             with store.database.write() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
             with pytest.raises(StoreError) as caught:
@@ -98,7 +98,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add(make_result(make_run()))
+        store.add_all([make_result(make_run())])
     opened, connect = [], schema._connect
     monkeypatch.setattr(schema, "_connect", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:

@@ -39,7 +39,7 @@ def contents(folder):
 @pytest.fixture
 def filled(tmp_path):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add(make_result(make_run()))
+        store.add_all([make_result(make_run())])
     return tmp_path / DEFAULT_FILE
 
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_written_is_read_and_no_more():
     with tempfile.TemporaryDirectory() as name:  # pytest's own are private
         folder, path = Path(name), Path(name, DEFAULT_FILE)
         with ResultsStore.open(find_default_url(folder)) as store:
-            store.add(make_result(make_run()))
+            store.add_all([make_result(make_run())])
         path.chmod(0o444)
         folder.chmod(0o555)
         with ordinary_user():
@@ -124,7 +124,7 @@ def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
         assert len(store.keys("")) == 1
         with pytest.raises(StoreError):
-            store.add(make_result(make_run(1)))
+            store.add_all([make_result(make_run(1))])
         with store.database.read() as connection:
             size = connection.exec_driver_sql("PRAGMA page_size").scalar()
             page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'results'").scalar()
@@ -169,10 +169,10 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         event.listen(store.database._engine, "begin", leave_no_room, insert=True)
         with pytest.raises(StoreError, match="disk is full"):
-            store.add(large)
+            store.add_all([large])
         assert store.done([make_run().key, large.run.key]) == {make_run().key}
     with ResultsStore.open(f"sqlite:///{filled}") as store:
-        assert store.add(large)
+        assert store.add_all([large])
 
 
 def test_an_address_where_no_store_is(tmp_path):
@@ -190,7 +190,7 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgr
     with ResultsStore.open(postgres_url, read_only=True) as store:
         assert len(store.keys("")) == 0
         with pytest.raises(StoreError, match="cannot be written"):
-            store.add(make_result(make_run()))
+            store.add_all([make_result(make_run())])
     with psycopg.connect(postgres_url) as connection:
         connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)

@@ -56,8 +56,8 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     keys = [result.run.key, failed.key]
     with ResultsStore.open(store_url) as store:
         for each in (result.run, failed):
-            store.failures.add(each, "no")
-        store.add(result)
+            store.failures.add_all([each], "no")
+        store.add_all([result])
         newest = tables_of(store)
         run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
         run(store, "UPDATE roarbench_version SET version_num = '0002'")

@@ -83,7 +83,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     archive_rows(store.database, [foreign.run.key], "not ours")
     (kept,) = read_archived_rows(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
-    store.add(foreign)
+    store.add_all([foreign])
     assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
         "computed here this time"
     )
@@ -133,7 +133,7 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     assert read_image_notes(second.database) == [photos]
     assert read_suites(second.database) == []
     placed = replace(noted.run, cell=replace(noted.run.cell, dataset=own.dataset, model=own.model))
-    store.add(replace(noted, run=placed))
+    store.add_all([replace(noted, run=placed)])
     export_results(store, tmp_path / "more.parquet", keys={placed.key})
     import_results(second, tmp_path / "more.parquet")
     assert [suite.called for suite in read_suites(second.database)] == [own.called]
@@ -205,8 +205,8 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.here()  # a check of it
     store.add_all([mine, other, grad, nested])
     lease(store, [failed.key], owner)
-    store.failures.add(failed, "died")
-    store.failures.add(make_run(seed=1, estimator=TRUSTED), "died, too")
+    store.failures.add_all([failed], "died")
+    store.failures.add_all([make_run(seed=1, estimator=TRUSTED)], "died, too")
     keys = list_estimator_keys(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
@@ -234,7 +234,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
 def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_explained(store, tmp_path):
     """The row is of a submission whose name begins like a formula."""
     result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
-    store.add(result)
+    store.add_all([result])
     assert write_results_csv(store, tmp_path / "all.csv") == 1
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
         (line,) = csv.DictReader(file)
