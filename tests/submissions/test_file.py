@@ -28,16 +28,31 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
     assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
     assert found.id == "mine@df84cd19"  # sha256sum of the file
     assert found.source == FILE
-    for last, line in (
-        ("NAME = 'x y'", "NAME is 'x y'"),
-        ("NAME = None", "NAME is missing or not a plain string"),
-        ("NAME = 'none'", "NAME 'none' is a built-in"),
-        ("DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
-        ("PAPER = 3", "PAPER is not a plain string"),
-    ):
-        with pytest.raises(Refusal, match=f"^{line}") as caught:
-            check_source(FILE + last.encode())
-        assert caught.value.fault.kind is SubmissionFault.NAMES
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (b"", "NAME is missing or not a plain string"),
+        (b'NAME = "a"', "DESCRIPTION is 0 characters, expected 1-300"),
+        (FILE + b"NAME = 'x y'", "NAME is 'x y', expected 1-40 characters of a-z, 0-9 and"),
+        (FILE + b"NAME = '" + b"a" * 41 + b"'", "NAME is 'aaaaaaa"),
+        (FILE + rb"NAME = '\x1b[2Jcleared\u202e'", r"NAME is '\\x1b\[2Jcleared"),
+        (FILE + b"NAME = None", "NAME is missing or not a plain string"),
+        (FILE + b"NAME = 'none'", "NAME 'none' is a built-in"),
+        (FILE + b"NAME = 'sg-grad'", "NAME 'sg-grad' is a built-in"),
+        (FILE + b"DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
+        (FILE + b"PAPER = 3", "PAPER is not a plain string"),
+        (FILE + b"CLAIM = '" + b"c" * 501 + b"'", "CLAIM is 501 characters, expected 1-500"),
+        (FILE + b"def estimate(model images):", "line 5 is not valid Python"),
+        (FILE + b"x = " + b"(" * 5000 + b")" * 5000, "line 5 is not valid Python: too many nested parentheses"),
+    ],
+)
+def test_what_is_no_submission_is_refused_in_one_line(code, line):
+    with pytest.raises(Refusal, match=f"^{line}") as caught:
+        check_source(code)
+    assert caught.value.fault.kind in (SubmissionFault.NAMES, SubmissionFault.SYNTAX)
+    assert str(caught.value).isprintable()
 
 
 def test_a_refusal_names_the_file_as_a_command_may_have_several(tmp_path):
