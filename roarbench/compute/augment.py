@@ -117,10 +117,8 @@ def find_largest_shift(height: int) -> int:
 def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
     """Shift each image (n, c, h, w) by its own whole number of pixels; gaps are filled by reflection at the edge.
 
-    Args:
-        images: (n, c, h, w).
-        moves: Pixels down and to the right, int64 (2, n, 1), smaller than the height and the width.
-        mirrored: bool (n,), images to mirror left to right in the same pass; equal to `flip_images` afterwards.
+    `moves` are the pixels down and to the right, int64 (2, n, 1), smaller than the height and the width. Images that
+    are `mirrored`, bool (n,), are mirrored in the same pass, as by `flip_images` afterwards.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves
@@ -182,11 +180,9 @@ def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner unchanged."""
-    size = images.shape[3]
-    stamped, patterns = (
-        images.clone(),
-        send_to_device(torch.from_numpy(planted_corners.draw_class_patterns(CLASSES, size)).float(), images.device),
-    )
+    stamped, size = images.clone(), images.shape[3]
+    patterns = torch.from_numpy(planted_corners.draw_class_patterns(CLASSES, size)).float()
+    patterns = send_to_device(patterns, images.device)
     for corner in range(planted_corners.CORNERS):
         chosen, (rows, columns) = classes[:, corner], planted_corners.locate_patch(corner, size)
         patches = patterns.index_select(0, chosen.clamp(min=0))

@@ -63,14 +63,8 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     """Encode the bin of every feature as bit-planes.
 
     The keys are sorted completely, which is three times as fast as a partition at several boundaries, because NumPy
-    vectorises sorting.
-
-    Args:
-        keys: int64 (n, d), unique within a row; the largest key belongs to the most important feature.
-        layout: The levels that can be read from the planes.
-
-    Returns:
-        uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
+    vectorises sorting. They are int64 (n, d), unique within a row; the largest one belongs to the most important
+    feature. The planes are uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
     """
     return encode_with_sorted_copy(keys, np.sort(keys, axis=1), layout)
 

@@ -141,11 +141,9 @@ def take_rows(data: Tensor, index: Tensor) -> Tensor:
 
 def replace_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
     """Replace removed features with any fill, as float32 (n, c, h, w); arguments as in `apply_non_mean_fill`."""
-    return (
-        degrade(images, removed, mean)
-        if fill == "mean"
-        else apply_non_mean_fill(images, removed, fill, mean, ids).float()
-    )
+    if fill == "mean":
+        return degrade(images, removed, mean)
+    return apply_non_mean_fill(images, removed, fill, mean, ids).float()
 
 
 def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:

@@ -106,7 +106,8 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
     _check_weights(made, f"{function} of {file}")
-    return_logits(made)
+    if not isinstance(made, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
+        made.register_forward_hook(_take_logits)  # unlike a wrapper, a hook leaves the names of the weights as they are
     return made
 
 
@@ -124,12 +125,6 @@ def _check_weights(made: nn.Module, maker: str) -> None:
 def read_logits(output: Any) -> Any:
     """Return `output.logits`, which Hugging Face's classifiers have, or otherwise the output itself."""
     return getattr(output, "logits", output)
-
-
-def return_logits(model: nn.Module) -> None:
-    """Modify a network in place so that it returns its logits; the names of its weights stay the same."""
-    if not isinstance(model, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
-        model.register_forward_hook(_take_logits)
 
 
 def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
@@ -198,11 +193,7 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return others unchanged.
 
     The softmax of these is the sigmoid of z, and both logits have a gradient; with logits 0 and z, the first logit
-    would have none.
-
-    Args:
-        model: In eval mode; not changed.
-        images: Two or more inputs, (n, c, h, w).
+    would have none. The network must be in eval mode and is not changed; `images` are two or more inputs, (n, c, h, w).
     """
     try:
         output = model(images.clone())

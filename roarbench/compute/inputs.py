@@ -24,7 +24,6 @@ Fixed = DegradedImages | RemovedMaps
 MOST = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
 SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 _READ = 32  # inputs per step of preparation, so intermediate arrays stay in a core's cache
-FLOAT = 4  # bytes of a float32
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels

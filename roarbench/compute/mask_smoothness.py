@@ -19,15 +19,10 @@ def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], 
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
     removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), which accounts
     for borders. 1 is as scattered as Random, larger is smoother, and the maximum is about 1 / t, so only values at the
-    same level are comparable.
+    same level are comparable. If fewer than two features are removed or no feature has a neighbour, the result is None.
 
-    Args:
-        removed: uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image.
-        shape: Channels, height and width of an image.
-        unit: Scalar or pixel.
-
-    Returns:
-        None if fewer than two features are removed or no feature has a neighbour.
+    `removed` is uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image;
+    `shape` is channels, height and width of an image.
     """
     channels, height, width = unit.grid(shape)
     d = channels * height * width
@@ -36,15 +31,10 @@ def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], 
     if count < 2 or pairs == 0:
         return None
     expected = pairs * count * (count - 1) / (d * (d - 1))
-    return _count_removed_pairs(removed, (channels, height, width)) / len(removed) / expected
-
-
-def _count_removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
-    """Count pairs of adjacent features that are both removed, over all images."""
-    total = 0
+    found = 0  # pairs of adjacent features that are both removed, over all images
     for start in range(0, len(removed), _CHUNK):
-        bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=int(np.prod(shape))).view(bool)
-        maps = bits.reshape(-1, *shape)
-        total += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
-        total += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
-    return total
+        bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=d).view(bool)
+        maps = bits.reshape(-1, channels, height, width)
+        found += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
+        found += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
+    return found / len(removed) / expected

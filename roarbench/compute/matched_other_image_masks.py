@@ -35,14 +35,8 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
 def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
     """Assign each feature to a stratum: quantile bins of the first number, divided by bins of the next, and so on.
 
-    Equal features are in the same stratum, so strata differ in size and may be empty.
-
-    Args:
-        numbers: Arrays of uint8 (n, d).
-        bins: Number of bins for each array.
-
-    Returns:
-        (n, d), in [0, bins ** len(numbers)), of the smallest sufficient dtype.
+    Equal features are in the same stratum, so strata differ in size and may be empty. `numbers` are arrays of uint8
+    (n, d). The strata are (n, d), in [0, bins ** len(numbers)), of the smallest sufficient dtype.
     """
     found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
     for depth, number in enumerate(numbers):

@@ -49,16 +49,10 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
 
 @torch.no_grad()
 def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
-    """Raise CallerError if a network's state dict does not determine its logits.
+    """Raise CallerError if a network's state dict does not determine its logits, (n, classes), for normalised images.
 
-    Args:
-        model: In eval mode; not changed.
-        rebuilt: Another instance with other random weights, in eval mode; it receives the state dict of `model`.
-        images: Float (n, c, h, w), normalised.
-        name: The network's name in messages.
-
-    Raises:
-        CallerError: The logits of the two instances differ.
+    `rebuilt` is another instance with other random weights; it receives the state dict of `model`, and its logits are
+    compared. Both are in eval mode.
     """
     rebuilt.load_state_dict(model.state_dict())
     if are_logits_equal(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import tee
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ class StreamedImages:
         low, high = index.aminmax()
         if low < 0 or high >= len(self):
             raise IndexError(f"image {int(low if low < 0 else high)} of {len(self)}")
-        part, slices = _Part(), index.tensor_split(min(READERS, len(index)))
+        part, slices = _Part([], []), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
                 # torch reuses pinned memory only after the copies from this memory have finished
@@ -123,12 +123,11 @@ class StreamedChangingImages:
 Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read`
 
 
-class _Part:
+class _Part(NamedTuple):
     """Rows that threads are reading from the files."""
 
-    def __init__(self) -> None:
-        self.read: list[Tensor] = []
-        self.waiting: list[Future[None]] = []
+    read: list[Tensor]
+    waiting: list[Future[None]]
 
 
 def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:

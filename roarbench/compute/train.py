@@ -19,7 +19,6 @@ from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RedrawnImages
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import (
-    FLOAT,
     MOST,
     MOVING,
     SHARE,
@@ -327,7 +326,7 @@ class Training:
         moving = self._recipe.augmentation in MOVING
         kept = torch.bfloat16 if moving and self._bf16 else torch.float32
         # a GPU has the inputs themselves, too: at most one byte a number
-        room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (FLOAT, MOST)
+        room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (torch.float32.itemsize, MOST)
         if not is_cacheable(inputs, *room):
             return None
         return Held(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
