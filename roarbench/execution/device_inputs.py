@@ -73,17 +73,10 @@ def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.u
 
 
 def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
-    """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill.
-
-    Raises:
-        CallerError: See `refuse_fill`.
-    """
+    """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill."""
     refuse_fill(cell.fill, _count_bytes(data))
-    images, bits, mean = (
-        get_device_pixels(data, split),
-        torch.from_numpy(removed).to(choose_device()),
-        get_device_mean(data),
-    )
+    images, mean = get_device_pixels(data, split), get_device_mean(data)
+    bits = torch.from_numpy(removed).to(choose_device())
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
     made = torch.empty_like(images)
@@ -155,12 +148,8 @@ def make_packed_other_image_masks(
 ) -> NDArray[np.uint8]:
     """Return matched masks of the test images, packed, uint8 (n, width): they follow other images' maps.
 
-    Args:
-        images: The images.
-        run: The run that uses the masks.
-        rankings: Rankings of the run's row.
-        removed: Packed masks of the images' own maps, uint8 (n, width); the result has as many features per stratum.
-        others: Number of the image whose map each image gets, int64 (n,).
+    They have as many features per stratum as `removed`, the packed masks of the images' own maps, uint8 (n, width).
+    `others` are the numbers of the images whose maps the images get, int64 (n,).
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)

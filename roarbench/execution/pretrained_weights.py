@@ -43,13 +43,9 @@ _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _RE
 
 
 def load_given_weights(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
-    """Load given weights into a network, in place; return their normalisation, None for the suite's own.
+    """Load given weights into a network with this name, in place; return their normalisation, None for the suite's own.
 
-    Args:
-        reference: A file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
-        model: The network.
-        channels: Number of channels of an image.
-        name: Name of the network.
+    `reference` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
 
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.

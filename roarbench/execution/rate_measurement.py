@@ -67,9 +67,6 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     """Time each kind of work in this process, on a few random images with the shape of the suite's images.
 
     Of training, scoring, explaining and slow fills, only those in `work` are timed; None stands for all.
-
-    Raises:
-        CallerError: See `refuse_fill`.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     _refuse_fills(suite, work)

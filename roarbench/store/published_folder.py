@@ -203,8 +203,7 @@ def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunR
 def fetch_files(source: str) -> Iterator[list[Path]]:
     """Yield the paths of files with results, and remove downloads afterwards.
 
-    Args:
-        source: An exported file, a folder of published results (which is checked), or the web address of a file.
+    The source is an exported file, a folder of published results (which is checked), or the web address of a file.
 
     Raises:
         StoreError: The source cannot be reached or read, or the folder fails its checks.

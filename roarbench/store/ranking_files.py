@@ -79,13 +79,8 @@ def make_ranking_spec(
 ) -> RankingSpec:
     """Return the identity under which an estimator's rankings are stored; suites with the same identity share them.
 
-    Args:
-        suite: The suite, which need not contain the estimator.
-        data: Fingerprint of the images.
-        shape: Channels, height and width of an image.
-        estimator: The estimator that ranks the features.
-        unit: The unit of a feature.
-        number: Number of the explained network.
+    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` their channels, height
+    and width, and `number` that of the explained network.
     """
     return RankingSpec(
         data=data,

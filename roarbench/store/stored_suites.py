@@ -81,12 +81,9 @@ def trust_network(suite: SuiteSpec) -> None:
 
 
 def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
-    """Refuse to execute a network's file that this user does not trust; save a copy that the user can read.
+    """Refuse to execute a network's file that this user does not trust; save a copy in the store's folder to read.
 
-    Args:
-        suite: The suite.
-        named: SHA-256 of a file that the user trusts; may be empty.
-        store: Folder of the store, where the copy is saved.
+    `named` is the SHA-256 of a file that the user trusts; it may be empty.
 
     Raises:
         CallerError: The suite has such a file.
