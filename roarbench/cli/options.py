@@ -193,8 +193,7 @@ class EngineOptions:
     """Options on the machines that run the work."""
 
     engine: Annotated[
-        Literal["local", "ray"],
-        declare_option("Run in processes on this machine, or on a Ray cluster."),
+        Literal["local", "ray"], declare_option("Run in processes on this machine, or on a Ray cluster.")
     ] = "local"
     address: Annotated[
         str,
@@ -272,9 +271,6 @@ class BoardOptions:
     protocol: Annotated[
         str,
         declare_option(
-            f"One of {', '.join(SHOWN)}.",
-            "NAME",
-            "the suite's first that has results",
-            autocompletion=lambda: [*SHOWN],
+            f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results", autocompletion=lambda: [*SHOWN]
         ),
     ] = ""

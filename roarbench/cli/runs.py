@@ -55,8 +55,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
         f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
     )
     err.print(
-        f"{words}; `{propose_command('run')}` starts them" if due else f"{words}; nothing to retry",
-        soft_wrap=True,
+        f"{words}; `{propose_command('run')}` starts them" if due else f"{words}; nothing to retry", soft_wrap=True
     )
 
 

@@ -61,9 +61,7 @@ class Likeness(NamedTuple):
 
 FAST = {
     "cifar10-fast": Likeness(
-        "cifar10",
-        (0.733, 0.333, 1.0),
-        "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)",
+        "cifar10", (0.733, 0.333, 1.0), "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)"
     ),
     "imagenette-fast": Likeness("imagenette", None, ""),
     "imagenet": Likeness("imagenet-paper", None, ""),

@@ -16,15 +16,7 @@ from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
-from roarbench.text import (
-    SAME,
-    capitalize,
-    fit_on_one_line,
-    format_count,
-    format_interval,
-    format_percent,
-    list_some,
-)
+from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."

@@ -72,21 +72,12 @@ def test_numbers_that_fit_both_ranges_say_which_they_are_of(file):
             "resize is 8, but the square to cut out has 9 pixels",
         ),
         (lambda path: made(9, 8, "cubic"), "interpolation is 'cubic', expected"),
-        (
-            lambda path: made(9, 8, std=0.0),
-            r"has mean \[0.5\] and std \[0.0\]; expected 1 ",
-        ),
+        (lambda path: made(9, 8, std=0.0), r"has mean \[0.5\] and std \[0.0\]; expected 1 "),
         (lambda path: roarbench.Preprocessing.of("timm:net"), "timm:net needs timm, which is not installed"),
         (lambda path: roarbench.Preprocessing.of("torchvision:net/X"), "no network of torchvision 'net'"),
         (lambda path: roarbench.Preprocessing(9, 8, "box", [0.5], [0.5], range=0), "has range 0; expected the largest"),
-        (
-            lambda path: made(9, 8)([path]),
-            "notes.txt is unreadable; leave it out",
-        ),
-        (
-            lambda path: made(9, 8)(["/nowhere"]),
-            "cannot read /nowhere: No such",
-        ),
+        (lambda path: made(9, 8)([path]), "notes.txt is unreadable; leave it out"),
+        (lambda path: made(9, 8)(["/nowhere"]), "cannot read /nowhere: No such"),
     ],
 )
 def test_what_cannot_be_prepared_is_refused_in_words(tmp_path, call, words):

@@ -214,10 +214,7 @@ def curve(**given):
         (lambda: curve(images=IMAGES.byte()), r"images have shape \(2, 1, 2, 2\) and type uint8; expected floats"),
         (lambda: curve(images=IMAGES[:0], labels=[], maps=MAPS[:0]), r"images have shape \(0, 1, 2, 2\)"),
         (lambda: curve(maps=MAPS + 0j), "maps have type complex64"),
-        (
-            lambda: curve(maps=np.ma.masked_less(MAPS.numpy(), 0)),
-            r"are a masked array; write maps.filled\(VALUE\)",
-        ),
+        (lambda: curve(maps=np.ma.masked_less(MAPS.numpy(), 0)), r"are a masked array; write maps.filled\(VALUE\)"),
         (lambda: curve(model=lambda images: images), "the network is a function, expected a torch.nn.Module"),
         (lambda: curve(model=Last(lambda y: (y, y))), "the network returned a tuple"),
         (lambda: curve(model=Last(lambda y: y.log() - 99), fill=[-9.0]), "NaN if the fraction 0.3 of an image"),

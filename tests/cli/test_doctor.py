@@ -72,14 +72,7 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
         (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
-        (
-            doctor,
-            "_hub_answers",
-            lambda: False,
-            "data",
-            "the hub does not answer; available without",
-            "--data DIR",
-        ),
+        (doctor, "_hub_answers", lambda: False, "data", "the hub does not answer; available without", "--data DIR"),
         (doctor, "check_sandbox", no_sandbox, "sandbox", "no-sandbox: bwrap is not installed", "write `apt-get`, or "),
     ):
         machine.setattr(where, name, value)
