@@ -8,7 +8,6 @@ from typing import Self
 from roarbench.analysis.own_network_results import load_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -37,18 +36,11 @@ class Evidence:
     _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """Build the draws of a suite; the default unit is the first unit of the main protocol.
-
-        Raises:
-            CallerError: The suite does not use this unit.
-        """
+    def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
+        """Build the draws of a suite by the first unit of its main protocol."""
         main = find_main_protocol(suite_results)
-        units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
-        if unit and unit not in units:
-            has = ", ".join(dict.fromkeys(units))
-            raise CallerError(f"suite '{suite_results.suite.name}' has no unit {unit}; it has: {has}")
-        return cls(suite_results, unit or units[0], bootstrap or Bootstrap())
+        units = (block.unit for block in suite_results.suite.blocks if block.protocol == main)
+        return cls(suite_results, next(units, Unit.SCALAR), bootstrap or Bootstrap())
 
     @cached_property
     def protocol(self) -> Protocol:

@@ -118,11 +118,9 @@ class Claim:
     by_networks: bool = True
 
     def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
-        """Test the claim on tables of accuracies; only significant differences decide.
+        """Test the claim on tables of mean accuracies; only the differences of `significant` pairs decide.
 
-        Args:
-            tables: Mean accuracies.
-            significant: Pairs that differ significantly. If None, as for published means, all differences are used.
+        If `significant` is None, as for published means, all differences decide.
         """
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells

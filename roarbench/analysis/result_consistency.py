@@ -14,11 +14,9 @@ MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained net
 
 
 def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
-    """Describe why results do not form one curve, or do not have the usual weights; empty if they are consistent.
+    """Describe why a row's results for one explained network do not form one curve; empty if they are consistent.
 
-    Args:
-        results: Results of one row for one explained network.
-        usual: Checksum of the explained weights in most results of all rows.
+    Most results of all rows have the checksum `usual` of the explained weights.
     """
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
@@ -43,10 +41,8 @@ def find_usual_weights(
 ) -> dict[int, str]:
     """Return, for each network number, the checksum of the explained weights that most results have.
 
-    Args:
-        explained: Results for maps of a network.
-        number: Function that returns the number of the explained network of a result.
-        entered: Ids of submissions; their results count only for networks without results of the suite's own rows.
+    `number` returns the number of the network that a result explains. Results of submissions, whose ids are in
+    `entered`, count only for networks without results of the suite's own rows.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
     said = {number(result) for result in own}

@@ -53,9 +53,6 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find the plan of a suite by its name or TOML file; names of your own suites are looked up in the store.
 
     `NAME@VERSION` is a version of a user's own suite, and `NAME` is its newest version in the store.
-
-    Raises:
-        CallerError: There is no such suite, or the file does not describe a suite.
     """
     if name.endswith(".toml"):
         from roarbench.plan.suite_file import read_suite

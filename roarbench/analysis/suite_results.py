@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,17 @@ class SuiteResults:
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return the suite, its version, the images and the explained networks of these results as plain values."""
+        return {
+            "suite": self.suite.name,
+            "version": self.suite.version,
+            "limit": self.limit,
+            "data": self.data or None,
+            "reference": self.suite.given or None,
+        }
 
     @property
     def keys(self) -> Mapping[Point, str]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import LERF, MORF, ROAR
@@ -46,18 +45,11 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
 
 
 def compute_validity_panel(
-    suite_results: SuiteResults,
-    bootstrap: Bootstrap | None = None,
-    others: Iterable[SuiteResults] = (),
-    unit: Unit | None = None,
+    suite_results: SuiteResults, bootstrap: Bootstrap | None = None, others: Iterable[SuiteResults] = ()
 ) -> Panel:
-    """Build the validity panel of a suite, and compare its order of estimators with those of other suites.
-
-    The default unit is the first unit of each suite. Raises CallerError for a unit that a suite lacks.
-    """
-    evidence = Evidence.of(suite_results, bootstrap, unit)
-    beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
-    names = suite_results.suite.placed
+    """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
+    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.placed
+    beside = [Evidence.of(other, evidence.bootstrap) for other in others]
     return Panel(evidence, names, compare_orders(evidence, names, beside))
 
 

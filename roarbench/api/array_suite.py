@@ -83,23 +83,16 @@ def write_array_suite(
     network: str = "",
     say: Callable[[str], object] = lambda line: None,
 ) -> Path:
-    """Write a trained network and images into a store, unless they are there; return the folder with their
-    `suite.toml`.
+    """Write a network and images into a store, unless they are there; return the folder with their `suite.toml`.
 
-    Args:
-        model: The trained network; `weights.pt` gets its weights.
-        train: Training images and labels, as `Suite.from_arrays` takes them.
-        test: Test images and labels.
-        settings: Values of `suite.toml` by key.
-        root: The store's folder for suites from arrays.
-        network: FILE.py:FUNCTION that builds the network.
-        say: Function that gets each warning, before hours of work.
-
-    Raises:
-        CallerError: The arguments are not consistent with each other.
+    `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` has values of
+    `suite.toml` by key. `root` is the store's folder, `network` the FILE.py:FUNCTION that builds the network. `say`
+    gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
     """
     splits = _splits(train, test)
-    if train is None and (trains := [one for one in settings["protocols"] if _retrain(one) is not ScoredNetwork.NONE]):
+    if train is None and (
+        trains := [one for one in settings["protocols"] if find_protocol(one).retrain is not ScoredNetwork.NONE]
+    ):
         seen = f"{trains[0]} trains networks, and there are no training images"
         raise CallerError(
             f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
@@ -127,7 +120,7 @@ def write_array_suite(
             scale = 255 / (kept.high - kept.low)  # stored pixels have 256 steps
             norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
-            if any(find_protocol(one).retrain.trains for one in settings["protocols"]):
+            if any(find_protocol(one).trains for one in settings["protocols"]):
                 text += f"{UNTRIED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
@@ -151,10 +144,6 @@ def _read_pair(pair: Any, split: Split) -> Given:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
     return Given(images, read_labels(pair[1], len(images), f"{split} labels"))
-
-
-def _retrain(protocol: str) -> ScoredNetwork:
-    return find_protocol(protocol).retrain
 
 
 def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
@@ -253,7 +242,7 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
 
 def _block(protocol: str, fills: list[str]) -> str:
     """Return the block of a protocol with the fills that the protocol supports."""
-    exchanges = _retrain(protocol) in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
+    exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
 

@@ -70,10 +70,8 @@ class Explainers:
     def rank(self, explained: Explained, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.
 
-        Args:
-            explained: A batch, with the network or a copy of it.
-            called: Result of `call_functions`; the maps of all other estimators are made here.
-            unit: Unit of a feature.
+        The batch has the network or a copy of it. `called` is the result of `call_functions`; the maps of all other
+        estimators are made here.
         """
         table = {name: row for name, row in self.table.items() if name not in called}
         made = self._maps_of(table.values(), explained)
@@ -93,8 +91,7 @@ class Explainers:
     def try_out(self, batches: Sequence[Explained], threads: NetworkThreads) -> None:
         """Compute maps of a few images for every network, to find failures before minutes of work.
 
-        Raises:
-            CallerError: An estimator cannot explain one of the networks; the message names all such estimators.
+        A CallerError names all estimators that cannot explain one of the networks.
         """
 
         def attempt(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
@@ -159,11 +156,7 @@ class Explainers:
 
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first.
-
-    Raises:
-        CallerError: An estimator is neither a built-in id, a function, a class, nor an array of maps.
-    """
+    """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first."""
     keep_freed_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
     named = listed if isinstance(listed, Mapping) else _name_ids(listed)

@@ -30,11 +30,7 @@ class Range(NamedTuple):
 
 
 def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
-    """Convert an array, a tensor or nested lists to a numeric array in native byte order.
-
-    Raises:
-        CallerError: The values are not numbers, or some are masked.
-    """
+    """Convert an array, a tensor or nested lists of numbers to a numeric array in native byte order."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
     try:
@@ -59,11 +55,7 @@ def to_tensor(given: Any, what: str = "the values") -> Tensor:
 
 
 def read_images(given: Any, what: str = "images") -> Tensor:
-    """Convert images to float32 (n, c, h, w).
-
-    Raises:
-        CallerError: The images are empty, not floats, not finite, or have another shape.
-    """
+    """Convert images, finite floats (n, c, h, w), to float32."""
     found = to_array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
         seen = f"{what} have shape {found.shape} and type {found.dtype}"
@@ -78,11 +70,7 @@ def read_images(given: Any, what: str = "images") -> Tensor:
 
 
 def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
-    """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1).
-
-    Raises:
-        CallerError: The labels are not integers, or not one per image.
-    """
+    """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1)."""
     found = to_array(given, what)
     found = found[:, 0] if found.shape == (count, 1) else found
     if found.shape != (count,):
@@ -133,11 +121,7 @@ def quantize(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
 
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
-    """Return a network with float32 weights: itself, or a copy, which is reported to `say`.
-
-    Raises:
-        CallerError: The weights are on the device `meta`.
-    """
+    """Return a network with float32 weights: itself, or a copy, which is reported to `say`."""
     weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
     if any(one.is_meta for one in weights):
         seen = f"{name} is on the device meta, where weights have no numbers"

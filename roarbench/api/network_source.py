@@ -78,12 +78,9 @@ def {function}_of_two_classes(classes, channels, size):
 
 
 def write_network_source(model: nn.Module) -> str:
-    """Return a Python file whose function `network` builds the same structure.
+    """Return a Python file whose function `network` builds the same structure; CallerError if there is no such file.
 
     The file does not depend on where the network's classes were imported from.
-
-    Raises:
-        CallerError: The structure cannot be written to a file.
     """
     written = Written()
     try:

@@ -204,11 +204,8 @@ def compute_own_network_table(
 ) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that stay the same after removal by own and other networks' maps.
 
-    Args:
-        kept: By name, as `score_under_all_masks` returns; None if the removal masks are the same for every network.
-        networks: Number of networks.
-        agreed: bool (n,), True for images to which all networks assign the same class.
-        removal: Order, levels and unit of the removal.
+    `kept` has by name what `score_under_all_masks` returns; None if the removal masks are the same for every network.
+    `agreed`, bool (n,), marks the images to which all networks assign the same class.
     """
     known = {name: one for name, one in kept.items() if one is not None}
     found = compute_own_network_gain_per_row(known, removal.order, Bootstrap())

@@ -4,8 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,12 +24,12 @@ from roarbench.compute.network_checks import check_network
 from roarbench.devices import choose_float32_layout
 from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
+from roarbench.plan.suite_options import find_unit
 
 _PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
 _SCORED = 4 * 224**2  # pixels per forward pass, for the same reason
 _FEW = 4  # images for checks of a network
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
 Replace = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
@@ -47,7 +46,7 @@ class Removal(NamedTuple):
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
-        return cls(read_order(order), steps, _read_choice(Unit, "unit", unit))
+        return cls(read_order(order), steps, find_unit(unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
         """Mark the features removed at each level, as `mark_removed` does."""
@@ -56,13 +55,9 @@ class Removal(NamedTuple):
 
 def read_order(word: str) -> Order:
     """Return the order of this name; UnknownName for any other string."""
-    return _read_choice(Order, "order", word)
-
-
-def _read_choice(kind: type[_Choice], what: str, word: str) -> _Choice:
-    if word not in list(kind):
-        raise UnknownName(what, word, kind)
-    return kind(word)
+    if word not in list(Order):
+        raise UnknownName("order", word, Order)
+    return Order(word)
 
 
 def read_pixels(images: Any) -> Tensor:
@@ -127,17 +122,9 @@ def rank_maps(
 def mark_removed(
     ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str, unit: Unit = Unit.SCALAR
 ) -> Tensor:
-    """Mark the features that are removed at a level.
+    """Mark the features that are removed at level t; `ranked` has each image's features, most important first, (n, d).
 
-    Args:
-        ranked: Features of each image, most important first, (n, d).
-        shape: Of the images, (…, c, h, w).
-        t: Fraction of features that are removed, in [0, 1].
-        order: `morf` or `lerf`.
-        unit: `scalar` or `pixel`.
-
-    Returns:
-        bool (n, c, h, w) for scalars, otherwise (n, 1, h, w); True where removed.
+    Returns bool (n, c, h, w) for scalars, otherwise (n, 1, h, w), for images of `shape` (…, c, h, w).
     """
     with reraise_as_caller_error():
         count = ranking.count_removed(t, ranked.shape[1])
@@ -188,15 +175,10 @@ def list_networks(given: Any) -> list[nn.Module]:
 
 @contextmanager
 def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
-    """Put networks into evaluation mode, and restore every module's mode at the end.
-
-    Raises:
-        CallerError: An object is not a network.
-    """
-    for number, model in enumerate(models, 1):
+    """Put networks into evaluation mode, and restore every module's mode at the end; CallerError for other objects."""
+    for model in models:
         if not isinstance(model, nn.Module):
-            name = f"network {number}" if len(models) > 1 else "the network"
-            raise CallerError(f"{name} is a {type(model).__name__}, expected a torch.nn.Module")
+            raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     before = [(module, module.training) for model in models for module in model.modules()]
     for model in models:
         model.eval()

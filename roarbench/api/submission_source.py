@@ -128,10 +128,8 @@ class Written:
     def expression(self, given: object, wanted: str) -> str:
         """Write the statements that define a function, class or partial, and return an expression that evaluates to it.
 
-        `wanted` is the name to use if the object has none.
-
-        Raises:
-            CallerError: The object, or something that it uses, cannot be written to a file.
+        `wanted` is the name to use if the object has none. CallerError if the object, or something that it uses, cannot
+        be written to a file.
         """
         if isinstance(given, functools.partial):
             words = [repr(_literal(value, wanted)) for value in given.args]

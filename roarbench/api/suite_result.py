@@ -17,9 +17,18 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import find_unit
-from roarbench.report.combined_table import TwoQuestions, has_combined_table, make_combined_table
+from roarbench.report.combined_table import (
+    TwoQuestions,
+    flatten_rows,
+    format_html,
+    format_text,
+    has_combined_table,
+    list_shared_values_by_table,
+    make_combined_table,
+)
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
+from roarbench.report.table_values import list_flat_rows, list_shared_values
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -109,28 +118,15 @@ class SuiteResult:
         return self.read(self.plan, self.question, {**self.names, **other.names}, both)
 
     def __repr__(self) -> str:
-        from rich.console import Console, Group
-        from rich.table import Table
+        from rich.console import Console
 
-        from roarbench.report import combined_table
-        from roarbench.report.table_formats import format_text
-
-        table = self.table()
-        if isinstance(table, TwoQuestions):
-            shown: Group | Table = combined_table.format_text(table, _WIDTH)
-        else:
-            shown = format_text(table, _WIDTH)
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(shown, crop=False)
+            console.print(format_text(self.table(), _WIDTH), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
-        from roarbench.report import combined_table
-        from roarbench.report.table_formats import format_html
-
-        table, image = self.table(), BytesIO()
-        text = combined_table.format_html(table) if isinstance(table, TwoQuestions) else format_html(table)
+        text, image = format_html(self.table()), BytesIO()
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
@@ -161,9 +157,6 @@ class SuiteResult:
         protocol and everything else that the rows share. Arguments are those of `table`.
         """
         import pandas
-
-        from roarbench.report.combined_table import flatten_rows, list_shared_values_by_table
-        from roarbench.report.table_values import list_flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
         if isinstance(table, TwoQuestions):

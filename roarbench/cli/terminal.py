@@ -105,35 +105,15 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: bool = False) -> None:
     """Print a table, as wide as the terminal, with all notes or three lines."""
-    from roarbench.report.combined_table import TwoQuestions
-
-    if isinstance(shown, TwoQuestions):
-        _print_both(shown, format, notes)
-    else:
-        _print_one(shown, format, notes)
-
-
-def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None:
-    from roarbench.report.combined_table import format_text, render_both
+    from roarbench.report.combined_table import TwoQuestions, format_text, render
     from roarbench.report.table_notes import suggest_diagnose
 
-    if format != "text":
-        print(render_both(shown, format, notes), file=out.file)
-        return
-    out.print(format_text(shown, out.width, notes), crop=False)
-    if hint := suggest_diagnose(shown.roar) or suggest_diagnose(shown.own):
-        out.print(append_proposed_command(hint), soft_wrap=True)
-
-
-def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
-    from roarbench.report import table_formats
-    from roarbench.report.table_notes import suggest_diagnose
-
-    hint = suggest_diagnose(shown)
+    tables = (shown.roar, shown.own) if isinstance(shown, TwoQuestions) else (shown,)
+    hint = next(filter(None, map(suggest_diagnose, tables)), None)
     said = append_proposed_command(hint) if hint else ""
     if format != "text":
-        print(table_formats.render(shown, format, said, notes), file=out.file)
+        print(render(shown, format, said, notes), file=out.file)
         return
-    out.print(table_formats.format_text(shown, out.width, notes), crop=False)
-    if said and notes:
+    out.print(format_text(shown, out.width, notes), crop=False)
+    if said and (notes or len(tables) > 1):
         out.print(said, soft_wrap=True)

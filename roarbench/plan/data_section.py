@@ -32,15 +32,9 @@ _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
 def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Read the data set of section `[data]`, and count its images.
+    """Read the data set of section `[data]`, and count its images; errors name the place in the file.
 
-    Args:
-        section: The section.
-        base: Folder at which relative paths start.
-        name: Name of the data set if the section has none.
-
-    Raises:
-        CallerError: The data do not exist, or the section is invalid; the message has the place in the file.
+    Relative paths start at `base`; `name` is the data set's name if the section has none.
     """
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:

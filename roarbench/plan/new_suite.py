@@ -35,9 +35,6 @@ def write_suite(
         say: Receives each warning about the data.
         network: Network in the notation of the file; the default network if empty.
         tune: Finds a recipe that trains the network: takes the file's text and path, returns the text to write.
-
-    Raises:
-        CallerError: There are no such data, or NAME.toml exists.
     """
     record = infer_dataset(folder, say)
     name = make_suite_name(record.name)

@@ -43,18 +43,6 @@ def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[floa
     return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
 
-def _modern(name: str, epochs: float, batch: int, peak: float) -> Recipe:
-    """Make a recipe for transformers and ConvNeXts: AdamW with the weight decay of Dosovitskiy et al. 2021, table 3."""
-    small = _small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP, warmup=2)
-    return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.05)
-
-
-def _tabular(name: str, epochs: float, batch: int, peak: float) -> Recipe:
-    """Make a recipe for perceptrons on tables: AdamW with the weight decay of AdamW's authors, no augmentation."""
-    small = _small(name, epochs, batch, peak, Augmentation.NONE)
-    return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.01, precision=Precision.FLOAT32)
-
-
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
@@ -91,8 +79,19 @@ _TABLE = (
     _second("study-cifar10", epochs=12, batch=128, peak=0.4),
     _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
     _second("fashion-mnist", epochs=10, batch=128, peak=0.2),
-    _modern("modern", epochs=20, batch=64, peak=2e-3),
-    _tabular("tabular", epochs=20, batch=32, peak=5e-3),
+    # for transformers and ConvNeXts: AdamW with the weight decay of Dosovitskiy et al. 2021, table 3
+    replace(
+        _small("modern", epochs=20, batch=64, peak=2e-3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
+        optimiser=Optimiser.ADAMW,
+        weight_decay=0.05,
+    ),
+    # for perceptrons on tables: AdamW with the weight decay of its authors
+    replace(
+        _small("tabular", epochs=20, batch=32, peak=5e-3, augmentation=Augmentation.NONE),
+        optimiser=Optimiser.ADAMW,
+        weight_decay=0.01,
+        precision=Precision.FLOAT32,
+    ),
     _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
     _small("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
     _small("planted-corners", epochs=6, batch=64, peak=0.3, augmentation=Augmentation.CORNERS, warmup=0.5),
@@ -155,12 +154,7 @@ SETTINGS = {  # in the order of titles
 
 
 def find_recipe(title: str) -> Recipe:
-    """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`.
-
-    Raises:
-        UnknownName: There is no recipe with this name and version, or no such setting.
-        CallerError: A setting cannot have this value.
-    """
+    """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`."""
     if title in RECIPES:
         return RECIPES[title]
     found = re.fullmatch(r"([^()]*)\(([^()]*)\)", title)
@@ -174,11 +168,7 @@ def find_recipe(title: str) -> Recipe:
 
 
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
-    """Change settings of a recipe by their names in `SETTINGS`; its title lists them.
-
-    Raises:
-        CallerError: A setting is unknown, or its value is not allowed.
-    """
+    """Change settings of a recipe by their names in `SETTINGS`; its title lists them."""
     for key in values:
         if key not in SETTINGS:
             raise UnknownName("setting of a recipe", key, SETTINGS)

@@ -102,11 +102,7 @@ class ReferenceSpec(Keyed):
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
-    """Return the run that is stored as these JSON values.
-
-    Raises:
-        CallerError: The run has a value that only another version of roarbench knows.
-    """
+    """Return the run that is stored as these JSON values; CallerError for values of another version of roarbench."""
     cell = dict(values["cell"])
     try:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}

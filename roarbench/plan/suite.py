@@ -32,6 +32,13 @@ def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
     return divmod(seed % REPLICATION, SIBLINGS)
 
 
+def _find_networks(cell: Cell, seed: int) -> tuple[int, int]:
+    """Return the numbers, not yet modulo the references, of the networks that are explained and scored for a cell."""
+    if cell.retrain is ScoredNetwork.SIBLINGS:
+        return find_explained_and_scored_network(seed)
+    return seed % REPLICATION, seed % REPLICATION
+
+
 @dataclass(frozen=True)
 class Block:
     """The cells of one protocol: every estimator at every level."""
@@ -136,16 +143,12 @@ class SuiteSpec:
 
     def explained(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
-        number = (
-            find_explained_and_scored_network(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
-        )
+        number, _ = _find_networks(cell, seed)
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def scored(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
-        return (
-            find_explained_and_scored_network(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
-        ) % self.references
+        return _find_networks(cell, seed)[1] % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of an explained network; the network's untrained copy has the next seed.

@@ -22,17 +22,10 @@ def select_part(
     seeds: int | None = None,
     protocol: str = "",
 ) -> SuiteSpec:
-    """Select the part of a suite to run, always with the controls.
+    """Select the part of a suite to run, always with the controls and the submissions `entries`, with their twins.
 
-    Args:
-        suite: The suite.
-        estimators: Values of `--estimators`; None for all estimators, an empty list for none.
-        entries: Ids of submissions, which are always included, with their twins.
-        seeds: Number of seeds for trained networks; None for the suite's.
-        protocol: Name of the only protocol; empty for all.
-
-    Raises:
-        CallerError: The suite lacks one of these and cannot add it, or `seeds` is below its number of networks.
+    `estimators` has the values of `--estimators`: None for all, an empty list for none. `seeds` is the number of seeds
+    for trained networks, the suite's if None; `protocol` is the name of the only protocol, empty for all.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
@@ -50,10 +43,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     """Return a suite with this fill and unit in place of its own; an empty value keeps the suite's own.
 
     If the suite already has such cells, they are used. Protocols that do not allow the fill or the unit are left out,
-    and the title names them.
-
-    Raises:
-        CallerError: The fill is unknown, or no protocol allows the fill and the unit.
+    and the title names them; CallerError if none is left.
     """
     fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
@@ -146,15 +136,8 @@ def _listed(estimators: list[str] | None) -> list[str]:
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
     """Return a suite whose explained networks have these weights; without any, the suite itself.
 
-    Args:
-        suite: The suite.
-        references: Strings that `make_weights_title` accepts, or the unique start of a title in `known`.
-        known: Titles of weights in the store.
-
-    Raises:
-        CallerError: Weights are unknown or named twice, are too few to compare, or belong to another network than the
-            suite's; or the suite specifies its own weights. Whether weights of a file fit the network is checked only
-            when they are read.
+    A reference is a string that `make_weights_title` accepts, or the unique start of one of the titles in `known`.
+    Whether weights of a file fit the network is checked only when they are read.
     """
     if suite.networks and references:
         seen = f"suite '{suite.name}' already specifies its explained networks"

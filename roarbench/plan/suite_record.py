@@ -22,12 +22,9 @@ _MOST_RUNS = 10**6
 
 
 def set_content_version(made: SuiteSpec) -> SuiteSpec:
-    """Return a suite whose version is the hash of its content.
+    """Return a suite whose version is the hash of its content; CallerError for a name that could lead out of a folder.
 
     Files with equal content have the same version, whatever their location, comments, names and order.
-
-    Raises:
-        CallerError: A name could lead out of a folder, or a value has the wrong type.
     """
     suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
     try:

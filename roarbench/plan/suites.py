@@ -77,14 +77,7 @@ def find_suite(name: str) -> SuiteSpec:
 
 
 def copy_suite_file(name: str) -> str:
-    """Return the text of a suite's file for a suite of the user's own: with another name and without a version.
-
-    Args:
-        name: Name of the suite, or `NAME@VERSION`.
-
-    Raises:
-        UnknownName: There is no such suite.
-    """
+    """Return the text of a named suite's file for a suite of the user's own: with another name, without a version."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
     beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows

@@ -76,11 +76,11 @@ class TomlTable:
         expected = 'a list of names; write {key} = ["…"]'
         return tuple(dict.fromkeys(self._get(key, default, expected, _list_of(lambda one: isinstance(one, str)))))
 
-    def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+    def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
         fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
-        return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
+        return tuple(sorted({float(one) for one in self._get(key, None, expected, fits)}))
 
     def listed(self, key: str) -> tuple[float, ...]:
         """Return a list of numbers, unsorted."""

@@ -119,14 +119,9 @@ def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> di
 
 def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, images and explained network of the results on which claims were tested."""
-    suite_results = evidence.suite_results
     return {
-        "suite": suite_results.suite.name,
-        "version": suite_results.suite.version,
-        "limit": suite_results.limit,
-        "data": suite_results.data or None,
-        "reference": suite_results.suite.given or None,
-        "at_chance": bool(suite_results.at_chance),
+        **evidence.suite_results.identity,
+        "at_chance": bool(evidence.suite_results.at_chance),
         "one_network": _one_network(evidence),
     }
 

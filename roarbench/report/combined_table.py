@@ -3,8 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -17,8 +16,8 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
+from roarbench.report import table_formats
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_formats import format_latex_table
 from roarbench.report.table_notes import list_table_doubts, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
@@ -29,6 +28,9 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
+_SIDES: dict[str, Literal["left", "right"]] = {
+    heading: "right" if "gain" in heading else "left" for heading in HEADINGS
+}
 NOT_RUN = "not run"  # the suite does not include this row; a dash stands for a missing result
 _SHORT = {  # short answers to "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
@@ -172,23 +174,28 @@ def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> Su
     return table
 
 
-def make_leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
-    """Return the default table of a suite; CallerError if it has none of these rows."""
+def make_leading_table(results: SuiteResults) -> SuiteTable | TwoQuestions:
+    """Return the default table of a suite."""
     if has_combined_table(results.suite):
-        return make_combined_table(results, rows)
-    return make_suite_table(results, "", None, rows)
+        return make_combined_table(results)
+    return make_suite_table(results, "", None, None)
 
 
-def render_both(table: TwoQuestions, style: str, notes: bool = False) -> str:
-    """Format the table as `json`, `csv`, `markdown` or `latex`; the last two end with the short notes or all notes."""
+def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes: bool = False) -> str:
+    """Format a table as `json`, `csv`, `markdown` or `latex`; the last two end with the short notes or all notes.
+
+    `advice` is added to all notes of the table of one protocol.
+    """
+    if isinstance(table, SuiteTable):
+        return table_formats.render(table, style, advice, notes)
     if style == "json":
         return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     said = table.all_notes if notes else table.notes
     if style == "latex":
-        sides = {heading: "r" if "gain" in heading else "l" for heading in HEADINGS}
-        return format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *said)))
+        sides = {heading: side[0] for heading, side in _SIDES.items()}
+        return table_formats.format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *said)))
     return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *said))
 
 
@@ -229,26 +236,26 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     return lines
 
 
-def format_text(table: TwoQuestions, width: int, notes: bool = False) -> Group:
-    """Format the table for a terminal of this width, in characters, with the short notes or all; no number is cut."""
-    numbers = ["gain" in heading for heading in HEADINGS]
-    texts = [i for i, number in enumerate(numbers) if i and not number]
+def format_text(table: SuiteTable | TwoQuestions, width: int, notes: bool = False) -> Table | Group:
+    """Format a table for a terminal of this width, in characters, with the short notes or all; no number is cut."""
+    if isinstance(table, SuiteTable):
+        return table_formats.format_text(table, width, notes)
+    texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
     wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
-    for number, (heading, *_) in zip(numbers, wrapped, strict=True):
-        shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for side, (heading, *_) in zip(_SIDES.values(), wrapped, strict=True):
+        shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
     said = table.all_notes if notes else table.notes
     return Group(shown, *(Text(line, style="table.caption") for line in said))
 
 
-def format_html(table: TwoQuestions) -> str:
-    """Format the table as HTML with its notes; user text is escaped."""
-    heads = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in table.rows)
-    body = f"<caption>{escape(table.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f"<table>{body}</table><p>{escape(' '.join(table.notes))}</p>"
+def format_html(table: SuiteTable | TwoQuestions) -> str:
+    """Format a table as HTML with its title and short notes."""
+    if isinstance(table, SuiteTable):
+        return table_formats.format_html(table)
+    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.notes)
 
 
 def format_markdown_rows(table: TwoQuestions) -> str:

@@ -12,9 +12,8 @@ from roarbench.errors import CallerError
 from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.combined_table import TwoQuestions, make_leading_table, render_both
+from roarbench.report.combined_table import make_leading_table, render
 from roarbench.report.status import describe_unranked_rows
-from roarbench.report.table_formats import render
 from roarbench.store.published_folder import INDEX, PublishedFile, add_file_to_index, check_folder, read_index
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
@@ -28,10 +27,7 @@ _TOLD = 10  # maximum conflicts listed one by one
 def write_comment(folder: Path, before: Path | None = None) -> str:
     """Write a Markdown comment on a pull request that changes a folder of results: its new files and their tables.
 
-    The whole folder is checked; `before` is the folder without the change.
-
-    Raises:
-        StoreError: A check fails, or published rows are gone or changed.
+    The whole folder is checked. `before` is the folder without the change, whose rows must be unchanged.
     """
     found = check_folder(folder, before)
     known = {file.path for file in read_index(before)} if before else set()
@@ -60,10 +56,7 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
         for file in files:
             import_results(store, folder / file.path)
         results = load_from_open_store(store, find_suite(name), ResultsQuery(Path(temporary)))
-        table = make_leading_table(results)
-    if isinstance(table, TwoQuestions):
-        return render_both(table, "markdown", notes=True)
-    return render(table, "markdown", notes=True)
+        return render(make_leading_table(results), "markdown", notes=True)
 
 
 class Prepared(NamedTuple):

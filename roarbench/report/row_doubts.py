@@ -45,15 +45,10 @@ class Doubt(NamedTuple):
 
 
 def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
-    """Return the doubts about a row under a protocol.
+    """Return the doubts about a row of a protocol's table.
 
     The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
     should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
-
-    Args:
-        evidence: Draws of the suite.
-        protocol: The protocol of the verdict.
-        row: Row of the protocol's table.
     """
     found = [_doubt_unbeaten_control(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_control_off_zero(protocol, row):

@@ -36,12 +36,8 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     total = Counter(state for state, _ in states.values())
     return {
-        "suite": suite_results.suite.name,
-        "version": suite_results.suite.version,
+        **suite_results.identity,
         "title": suite_results.title,
-        "limit": suite_results.limit,
-        "data": suite_results.data or None,
-        "reference": suite_results.suite.given or None,
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,

@@ -1,7 +1,7 @@
 """Format the table of a suite in six formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -131,8 +131,9 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
 
 
 def list_columns(table: SuiteTable) -> list[Column]:
-    """Return all columns of a table as text."""
+    """Return all columns of a table as text; own-network gain has shares of kept predictions instead of accuracies."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
+    own = board.protocol.by_networks
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
         if table.judged or heading not in _JUDGED:
@@ -141,28 +142,34 @@ def list_columns(table: SuiteTable) -> list[Column]:
     add("place", (format_place(row.place) for row in rows))
     add("estimator", (_name(table, row) for row in rows), left=True)
     add("gain [95%]", (format_interval(row.gain) for row in rows))
-    if board.protocol.by_networks:
-        return [*columns, *_network_columns(table)]
-    if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
-        add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
-    if board.protocol.random_is_zero:
-        add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
+    if own:
+        add("verdict", (row.network.verdict.value if row.network else MISSING for row in rows), left=True)
+        if board.references >= FEWEST_PERMUTED:
+            ps = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
+            add("permutation p", ps, 4, "perm. p")
     else:
-        add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
-    if "sobel" in table.suite_results.suite.controls:  # suites on tabular data have neither Sobel nor blurred Random
-        add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
-        add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
-    if any(row.delta_other_image.value is not None for row in rows):
+        if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
+            add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
+        if board.protocol.random_is_zero:
+            add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
+        else:
+            add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
+        if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
+            add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
+            add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
+    if any(row.other_image if own else row.delta_other_image.value is not None for row in rows):
         add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
-        add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, left=True)
+        if not own:
+            add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, left=True)
     for kind in table.twins:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (MISSING if gain is None else format_signed(gain) for gain in (table.gains(row)[i] for row in rows))
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
-        accuracies = (format_percent(row.accuracies[i].value) for row in rows)
-        add(f"accuracy at {t:g}", accuracies, 2 + t, f"accuracy\nat {t:g}")
+        long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")
+        shares = (format_percent(row.accuracies[i].value) for row in rows)
+        add(f"{long} at {t:g}", shares, 2 + t, f"{short}\nat {t:g}")
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks at {t:g}", (format_interval(found.in_points) for found in above), 1.7 + t / 10)
@@ -175,32 +182,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
         for i, t in enumerate(board.levels):
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change at {t:g}", changes, 1.2 + t / 10)
-    for metric in table.metrics:  # these columns need scores from `run --with quantus`
+    for metric in () if own else table.metrics:  # these columns need scores from `run --with quantus`
         add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
-
-
-def _network_columns(table: SuiteTable) -> Iterator[Column]:
-    """Yield the columns after own-network gain, with shares of kept predictions instead of accuracies."""
-    rows, levels, nothing = table.rows, table.board.levels, Estimate()
-    words = (row.network.verdict.value if row.network else MISSING for row in rows)
-    yield Column("verdict", "verdict", "left", tuple(words), 0)
-    if table.board.references >= FEWEST_PERMUTED:
-        ps = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
-        yield Column("permutation p", "perm. p", "right", tuple(ps), 4)
-    if any(row.other_image for row in rows):
-        over = (format_interval(row.delta_other_image) for row in rows)
-        yield Column("Δ other image", "Δ other image", "right", tuple(over), 3.1)
-    for kind in table.twins:
-        over = (format_interval(row.delta_twins.get(kind, nothing)) for row in rows)
-        yield Column(f"Δ {kind}", f"Δ {kind}", "right", tuple(over), 3.3)
-    for i, t in enumerate(levels):
-        gains = (table.gains(row)[i] for row in rows)
-        cells = tuple(MISSING if gain is None else format_signed(gain) for gain in gains)
-        yield Column(f"gain at {t:g}", f"gain\nat {t:g}", "right", cells, 3)
-    for i, t in enumerate(levels):
-        shares = tuple(format_percent(row.accuracies[i].value) for row in rows)
-        yield Column(f"predictions kept at {t:g}", f"kept\nat {t:g}", "right", shares, 2 + t)
 
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
@@ -269,14 +253,23 @@ def _latex(table: SuiteTable, advice: str) -> str:
 
 
 def format_html(table: SuiteTable) -> str:
-    """Format the table as HTML with its caption; user text is escaped."""
+    """Format the table as HTML with its title and short notes."""
     columns = list_columns(table)
-    heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
-    sides = [column.justify for column in columns]
-    rows = "".join(f"<tr>{''.join(map(_cell, line, sides))}</tr>" for line in _lines(columns))
-    title = escape(_title(table))
-    body = f"<caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f"<table>{body}</table><p>{'<br>'.join(map(escape, summarize_notes(table)))}</p>"
+    headings = [(column.short, column.justify) for column in columns]
+    return format_html_table(_title(table), headings, _lines(columns), summarize_notes(table))
+
+
+def format_html_table(
+    title: str, headings: Sequence[tuple[str, str]], lines: Iterable[Sequence[str]], notes: Iterable[str]
+) -> str:
+    """Format a table as HTML with notes below; each heading comes with `left` or `right`, and text is escaped."""
+    heads = "".join(f'<th style="text-align:{side}">{escape(heading)}</th>' for heading, side in headings)
+    rows = "".join(
+        f"<tr>{''.join(_cell(text, side) for text, (_, side) in zip(line, headings, strict=True))}</tr>"
+        for line in lines
+    )
+    body = f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    return f"<table>{body}</table><p>{'<br>'.join(map(escape, notes))}</p>"
 
 
 def _cell(text: str, side: str) -> str:

@@ -29,16 +29,12 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
     """Return the values that a table's rows share; missing is None."""
     suite_results, board = table.suite_results, table.board
     return {
-        "suite": suite_results.suite.name,
-        "version": suite_results.suite.version,
+        **suite_results.identity,
         "levels": list(board.levels),
         "protocol": board.protocol.name,
         "unit": table.unit,
         "fill": table.fill,
         "images": board.images,
-        "limit": suite_results.limit,
-        "data": suite_results.data or None,
-        "reference": suite_results.suite.given or None,
         "reference_accuracy": suite_results.reference_accuracy,
         "complete": suite_results.complete,
         "at_chance": bool(suite_results.at_chance),

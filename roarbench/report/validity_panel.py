@@ -74,11 +74,7 @@ def format_json(panel: Panel) -> str:
     evidence, results = panel.evidence, panel.evidence.suite_results
     agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(evidence)
     content = {
-        "suite": results.suite.name,
-        "version": results.suite.version,
-        "limit": results.limit,
-        "data": results.data or None,
-        "reference": results.suite.given or None,
+        **results.identity,
         "reference_accuracy": results.reference_accuracy,
         "complete": results.complete,
         "at_chance": bool(results.at_chance),

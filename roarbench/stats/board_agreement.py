@@ -35,18 +35,11 @@ class Agreement(NamedTuple):
 
 
 def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
-    """Compute Kendall's tau between the gains of two protocols, over the rows that both have.
+    """Compute Kendall's tau between the gains of two protocols, by estimator, over the rows that both have.
 
     The interval does not come from percentiles of the draws. Noise lowers tau, and each draw contains noise twice, so
-    percentile intervals often exclude perfect agreement (docs/statistics.md).
-
-    Args:
-        one: Gains by estimator; positive is better.
-        other: Gains of the other protocol.
-        confidence: Confidence level of each pair's interval, in (0, 1).
-
-    Returns:
-        None for fewer than three common rows, or if all gains of one protocol are equal.
+    percentile intervals often exclude perfect agreement (docs/statistics.md). `confidence`, in (0, 1), is that of each
+    pair's interval. Returns None for fewer than three common rows, or if all gains of one protocol are equal.
     """
     rows = [name for name in one if name in other]
     samples = [[gains[name] for name in rows] for gains in (one, other)]

@@ -25,7 +25,7 @@ from roarbench.stats.own_network_gain import (
 from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, sample_gains, select_variance_components
-from roarbench.stats.variance_components import References, Spread, estimate_spread
+from roarbench.stats.variance_components import Spread, estimate_spread
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -64,11 +64,11 @@ def compute_board_from_draws(
     """
     judge = Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
-    references: References | None = spread.references if spread else None
+    references = spread.references if spread else None
     return Board(
         protocol,
         scores.levels,
-        _make_rows(judge, rows),
+        tuple(_make_row(judge, name) for name in rows),
         scores.images,
         bootstrap,
         judge.covers,
@@ -219,30 +219,7 @@ class Judge(Drawn):
         return dict(zip(self.placed, found, strict=True))
 
 
-class Judged(NamedTuple):
-    """Verdicts and ranks for gains that come with draws of their own."""
-
-    comparisons: Mapping[tuple[str, str], Comparison]
-    against: Mapping[str, Mapping[str, Comparison]]  # the same comparisons by row
-    places: Mapping[str, Place]
-    detectable: float | None
-    delta_twins: Mapping[str, Mapping[str, Estimate]]  # includes the other-image twin
-
-
-def compute_verdicts_and_places(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
-    """Judge gains; rows in `untested`, whose gain is 0 by construction, are ranked but not tested."""
-    judge = Judge(**vars(drawn))
-    tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
-    found = compute_detectable_difference(judge.own_pairs) if judge.placed else None
-    twins = {name: judge.delta_twins(name) for name in shown}
-    return Judged(tested.comparisons, tested.against, judge.places, found, twins)
-
-
-def _make_rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
-    return tuple(_make_row(judge, name, judge.places.get(name)) for name in shown)
-
-
-def _make_row(judge: Judge, name: str, place: Place | None) -> Row:
+def _make_row(judge: Judge, name: str) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
     twins = judge.delta_twins(name)
@@ -254,7 +231,7 @@ def _make_row(judge: Judge, name: str, place: Place | None) -> Row:
         differences=tuple(judge.difference(name, t) for t in scores.levels),
         gain=judge.area(name),
         delta_sobel=judge.estimate(judge.minus(name, SOBEL)) if name in judge.placed else Estimate(),
-        place=place,
+        place=judge.places.get(name),
         check=name in scores.checks,
         predicted=judge.estimate(judge.replicated.get(name)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
@@ -283,19 +260,18 @@ def compute_own_network_board(
     answers = {name: each.answers for name, each in kept.items()}
     gains = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
     areas = {name: found.gain for name, found in gains.items()}
-    drawn = Drawn(
+    judge = Judge(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
     )
+    # rows whose gain is 0 by construction are ranked but not tested
+    untested = {name for name, each in kept.items() if each.same}
+    tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     names = [name for name in scores.estimators if shown is None or name in shown]
-    judged = compute_verdicts_and_places(drawn, names, [name for name, each in kept.items() if each.same])
     rows = [
-        _make_network_row(drawn, judged, name, kept[name], gains[name])
-        if name in kept
-        else _make_empty_row(name, scores)
+        _make_network_row(judge, tested, name, kept[name], gains[name]) if name in kept else _make_empty_row(name, scores)
         for name in names
     ]
     networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
-    family = sum(name not in scores.submitted for name, _ in judged.comparisons)
     return Board(
         protocol,
         scores.levels,
@@ -303,32 +279,32 @@ def compute_own_network_board(
         images,
         bootstrap,
         IntervalScope.NETWORKS,
-        judged.detectable,
-        family,
+        compute_detectable_difference(judge.own_pairs) if judge.placed else None,
+        sum(name not in scores.submitted for name, _ in tested.comparisons),
         networks,
     )
 
 
-def _make_network_row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
+def _make_network_row(judge: Judge, tested: Judge, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
-    sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
+    sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
-    beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.delta_twins[name]}
-    tested = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
+    beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.delta_twins(name)
+    network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
     return replace(
-        _make_empty_row(name, drawn.scores),
+        _make_empty_row(name, judge.scores),
         seeds=len(kept.answers),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
-        gain=Estimate(0.0) if kept.same else drawn.area(name),
-        place=judged.places.get(name),
-        predicted=Estimate() if kept.same else drawn.estimate(predict_replication(found.gain)),
+        differences=tuple(Estimate(0.0) if kept.same else judge.estimate(each) for each in levels),
+        gain=Estimate(0.0) if kept.same else judge.area(name),
+        place=judge.places.get(name),
+        predicted=Estimate() if kept.same else judge.estimate(predict_replication(found.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
-        against=judged.against[name],
+        against=tested.against[name],
         delta_twins=twins,
-        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else tested,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else network,
     )
 
 

@@ -60,12 +60,8 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
     """Return the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
-    SRG (Bluecher et al. 2024).
-
-    Args:
-        scores: Rows and levels; `inconsistent` must include the rows that are inconsistent under either order.
-        morf: Draws under MoRF.
-        lerf: Draws under LeRF, on the same images and levels and from the same bootstrap.
+    SRG (Bluecher et al. 2024). `scores.inconsistent` must include the rows that are inconsistent under either order;
+    both draws have the same images, levels and bootstrap.
     """
     weights = POINTS * compute_area_weights((0.0, *scores.levels))
     gaps = {}

@@ -82,17 +82,13 @@ def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
 
 
 def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
-    """Return places with intervals that hold simultaneously with the confidence of the pairs.
+    """Return places with intervals that hold simultaneously with the confidence of the pairs of gains.
 
     The best possible place of an estimator is one below all estimators that are significantly better, and its worst
     possible place is one above all that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano,
     Shaikh, Wilhelm 2024). Counting the places in the draws instead would be wrong if estimators are truly equal
-    (docs/statistics.md).
-
-    Args:
-        pairs: Pairs of gains.
-        joining: Indices of added estimators. Each has the place that it would have if it alone joined the others, and
-            changes none of their places.
+    (docs/statistics.md). `joining` has the indices of added estimators: each has the place that it would have if it
+    alone joined the others, and changes none of their places.
     """
     gains, apart = pairs.values, _apart(pairs, joining)
     groups = find_tie_groups(gains, apart)
@@ -130,13 +126,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
 
     The step-down procedure of Romano and Wolf (2005) takes as critical value a quantile of the largest deviation over
     all pairs in each draw. Significant pairs are removed and the others are judged again, until nothing changes.
-
-    Args:
-        pairs: Pairs of gains.
-        among: Estimators to consider, shape (estimators,); all by default.
-
-    Returns:
-        A symmetric matrix of shape (estimators, estimators).
+    `among` marks the estimators to consider, all by default; the result is a symmetric matrix (estimators, estimators).
     """
     differences, scale = np.abs(pairs.differences), pairs.halves
     asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)

@@ -99,13 +99,9 @@ def _center_rows(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> 
 def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     """Compute the probability of each of `PRIORS` from the differences in variance between rows; they sum to 1.
 
-    The mean square of a row divided by the mean of all rows has an F distribution with the degrees of freedom of the
-    row and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior degrees of freedom are
-    likely.
-
-    Args:
-        squares: Mean square of each row, shape (rows,).
-        freedom: Degrees of freedom of each row, of the same shape.
+    The mean square of a row (`squares`) divided by the mean of all rows has an F distribution with the degrees of
+    freedom of the row (`freedom`) and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior
+    degrees of freedom are likely.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     both, lgamma = (PRIORS + own) / 2, np.vectorize(math.lgamma)

@@ -20,7 +20,6 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
@@ -242,12 +241,10 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    pixels = Evidence.of(suite_results, BOOTSTRAP, Unit.PIXEL)
+    pixels = Evidence(suite_results, Unit.PIXEL, BOOTSTRAP)
     found = describe_warnings(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
     assert "var-grad" not in describe_warnings(Evidence.of(suite_results, BOOTSTRAP))
-    with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
-        Evidence.of(held(replace(SUITE, blocks=SUITE.blocks[:1])), unit=Unit.PIXEL)
 
 
 STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere

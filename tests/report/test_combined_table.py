@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.report.combined_table import TwoQuestions, format_html, format_text, has_combined_table, render_both
+from roarbench.report.combined_table import TwoQuestions, format_html, format_text, has_combined_table, render
 from roarbench.report.suite_charts import draw_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
@@ -47,7 +47,7 @@ def both():
 
 def test_rows_by_hand(both):
     """What is not run is no dash; controls come last, by ROAR gain."""
-    page = render_both(both, "markdown")
+    page = render(both, "markdown")
     assert MARKDOWN in page + "\n" and page.startswith("**made-up v1**")
     assert "t = 0.9." in page and "t = 0.05, 0.5." in page
 
@@ -61,11 +61,11 @@ def test_text_by_hand(both):
 
 
 def test_what_is_not_run_is_told_from_what_is_missing(both):
-    rows = {row["estimator"]: row for row in json.loads(render_both(both, "json"))["rows"]}
+    rows = {row["estimator"]: row for row in json.loads(render(both, "json"))["rows"]}
     assert list(rows) == ["grad", "ig", "gb", "random-blurred", "sobel", "random"]
     assert (rows["ig"]["roar"], rows["gb"]["roar"]["gain"], rows["grad"]["roar"]["gain"]) == (None, None, -4.5)
     assert rows["gb"]["own_network"]["verdict"] == "opposes it"
-    lines = {row["estimator"]: row for row in csv.DictReader(StringIO(render_both(both, "csv")))}
+    lines = {row["estimator"]: row for row in csv.DictReader(StringIO(render(both, "csv")))}
     assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"

@@ -7,10 +7,9 @@ import pytest
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.api.published_results import load_published_results
 from roarbench.plan.suites import RESULTS
-from roarbench.report import combined_table
-from roarbench.report.combined_table import TwoQuestions, has_combined_table
+from roarbench.report.combined_table import TwoQuestions, format_text, has_combined_table, make_combined_table
 from roarbench.report.table import find_default_unit, make_table
-from roarbench.report.table_formats import format_text, list_columns
+from roarbench.report.table_formats import list_columns
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict
@@ -64,7 +63,7 @@ def list_published_tables(suite, source):
         if table := make_table(Evidence(results, unit, DRAWS), protocol, results.suite.estimators):
             yield table
     if has_combined_table(results.suite):
-        yield combined_table.make_combined_table(results)
+        yield make_combined_table(results)
 
 
 @pytest.mark.slow
@@ -76,8 +75,7 @@ def test_no_word_of_a_published_table_is_cut_on_80_columns(suite, source):
     tables = list(list_published_tables(suite, source))
     assert tables
     for table in tables:
-        render = combined_table.format_text if isinstance(table, TwoQuestions) else format_text
-        shown = printed(render(table, 80), 80)
+        shown = printed(format_text(table, 80), 80)
         assert max(map(len, shown.splitlines())) <= 80
         words = set(re.split(r"\s+|(?=~)", shown))
         for word in (word for cell in list_shown_cells(table) for word in re.split(r"\s+|(?=~)", cell)):
