@@ -5,29 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainers, ask_networks, read_explainers
+from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import (
-    Removal,
-    check_model,
-    compute_logits,
-    list_networks,
-    read_fill,
-    set_evaluation_mode,
-    split_into_batches,
-)
-from roarbench.compute.degrade import degrade
+from roarbench.api.removal import Removal, check_model, list_networks, read_fill, set_evaluation_mode
+from roarbench.api.score_maps import Answers, Request, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
-from roarbench.estimators.engine import Maps
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
@@ -189,110 +180,34 @@ def own_network_gain(
     with set_evaluation_mode(models):
         models = [check_model(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = NetworkThreads.start(models, pixels)
-        agreed, targets = find_agreed_images(logits)
-        request = _Request(models, pixels[agreed], targets, agreed, removal, value)
-        explainers.try_out(ask_networks(models, request.images[:2], targets[:2], agreed[:2]), threads)
-        kept, same = _answers(request, explainers, threads)
-    counts = np.zeros(len(pixels), np.bool_)
-    counts[agreed.numpy()] = True
-    answers = {name: None if same[name] else kept[name] for name in kept}
-    return compute_own_network_table(answers, len(models), counts, removal)
+        agreed = find_agreed_images(logits)
+        request = Request(models, pixels, logits[0].argmax(1), agreed, removal, value)
+        explainers.try_out(request.explained(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
+        answers = score_maps(request, explainers, threads)
+    return make_own_network_table(answers, request)
 
 
-def compute_own_network_table(
-    kept: Mapping[str, NDArray[np.bool_] | None], networks: int, agreed: NDArray[np.bool_], removal: Removal
-) -> OwnNetworkTable:
-    """Compute gains and verdicts from the predictions that stay the same after removal by own and other networks' maps.
-
-    `kept` has by name what `score_under_all_masks` returns; None if the removal masks are the same for every network.
-    `agreed`, bool (n,), marks the images to which all networks assign the same class.
-    """
+def make_own_network_table(answers: Mapping[str, Answers], request: Request) -> OwnNetworkTable:
+    """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
+    order, levels = request.own.order, request.own.levels
+    kept = {name: each.kept_by_own_and_others for name, each in answers.items()}
     known = {name: one for name, one in kept.items() if one is not None}
-    found = compute_own_network_gain_per_row(known, removal.order, Bootstrap())
+    found = compute_own_network_gain_per_row(known, order, Bootstrap())
     gains = {name: found.get(name) for name in kept}
     verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
-    images, of = int(agreed.sum()), len(agreed)
-    return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
+    images, of = int(request.agreed.sum()), len(request.agreed)
+    return OwnNetworkTable(gains, verdicts, len(request.networks), images, of, levels, order)
 
 
-def find_agreed_images(logits: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the indices of the images to which all networks assign the same class, and these classes."""
+def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
+    """Mark the images to which all networks assign the same class; CallerError if there are none."""
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")
     predicted = torch.stack([one.argmax(1) for one in logits])
-    agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
-    if not len(agreed):
+    agreed: NDArray[np.bool_] = (predicted == predicted[0]).all(0).numpy()
+    if not agreed.any():
         raise CallerError(
             f"the networks predict one class together for none of the {len(logits[0])} images; "
             "expected trained networks with the same classes in the same order"
         )
-    return agreed, predicted[0, agreed]
-
-
-class _Request(NamedTuple):
-    """Networks, the images to which all of them assign the same class, and how features are removed."""
-
-    networks: Sequence[nn.Module]
-    images: Tensor
-    targets: Tensor  # these classes, int64 (n,)
-    rows: Tensor  # positions among all images, int64 (n,)
-    removal: Removal
-    fill: Tensor
-
-
-class _Batch(NamedTuple):
-    """A part of the images for each explained network, with the maps that were computed in the calling thread."""
-
-    part: slice
-    explained: list[tuple[Explained, Maps]]
-
-
-def _answers(
-    request: _Request, explainers: Explainers, threads: NetworkThreads
-) -> tuple[dict[str, NDArray[np.bool_]], dict[str, bool]]:
-    """Score every network under every map, batch by batch.
-
-    Returns:
-        Two mappings by name: whether a network keeps its prediction, bool (maps, networks, levels, images); and whether
-        the removal masks are the same for all networks.
-    """
-    _, images, targets, rows, removal, fill = request
-
-    def prepare(part: slice) -> _Batch:
-        asked = ask_networks(request.networks, images[part], targets[part], rows[part])
-        return _Batch(part, [(each, explainers.call_functions(each)) for each in asked])
-
-    def work(networks: Sequence[nn.Module], batch: _Batch) -> dict[str, tuple[NDArray[np.bool_], bool]]:
-        ranked = [explainers.rank(each.by(networks), called, removal.unit) for each, called in batch.explained]
-        some, scored = images[batch.part], {}
-        for name in explainers.names:
-            masks = [removal.masks(each[name], some.shape) for each in ranked]
-            kept = score_under_all_masks(networks, masks, some, targets[batch.part], fill)
-            scored[name] = kept, are_masks_equal(masks)
-        return scored
-
-    scored = list(threads.map(work, map(prepare, split_into_batches(images))))
-    kept = {name: np.concatenate([each[name][0] for each in scored], 3) for name in explainers.names}
-    return kept, {name: all(each[name][1] for each in scored) for name in explainers.names}
-
-
-def score_under_all_masks(
-    models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
-) -> NDArray[np.bool_]:
-    """Test whether each network keeps its predictions after removal by each network's map, at each level.
-
-    Returns:
-        bool (maps, networks, levels, images). If the masks of all networks are equal, these images add nothing to the
-        gain, whatever the predictions are, so the networks are not run and everything is False.
-    """
-    if are_masks_equal(masks):
-        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_)
-    left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
-    shape = (len(masks), len(masks[0]), len(images))
-    kept = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
-    return torch.stack(kept, 1).numpy()
-
-
-def are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
-    """Return whether the masks of all networks are equal."""
-    return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))
+    return agreed

@@ -1,0 +1,149 @@
+"""Make maps of images batch by batch, and score networks without the features that the maps rank first or last."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.explainers import Explained, Explainers, ask_networks
+from roarbench.api.network_threads import NetworkThreads
+from roarbench.api.removal import Removal, Replace, compute_logits, mark_removed, split_into_batches
+from roarbench.compute.degrade import degrade
+from roarbench.enums import Order
+from roarbench.estimators.engine import Maps
+
+
+class Column(NamedTuple):
+    """Accuracy of the first network after features from one end of a ranking are replaced by a fill."""
+
+    order: Order
+    fill: str
+    levels: tuple[float, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the column's heading."""
+        return f"{self.order} {self.fill}"
+
+
+class Request(NamedTuple):
+    """Networks, images and measures by which an estimator's maps are evaluated."""
+
+    networks: Sequence[nn.Module]
+    pixels: Tensor
+    targets: Tensor  # the first network's predicted classes, int64 (n,)
+    agreed: NDArray[np.bool_]  # images to which all networks assign the same class; own-network gain uses no others
+    own: Removal  # removal of features for own-network gain
+    fill: Tensor  # their fill value
+    labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
+    columns: Sequence[Column] = ()
+    replace: Mapping[str, Replace] = MappingProxyType({})  # by the fills of the columns
+
+    def parts(self) -> list[Tensor]:
+        """Divide the images into batches in which either all images or none are used for own-network gain."""
+        groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
+        if not self.columns:
+            del groups[1]
+        return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
+
+    def explained(self, rows: Tensor) -> list[Explained]:
+        """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
+        asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
+        return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
+
+
+class Answers(NamedTuple):
+    """Correctness of the networks under one estimator's maps, the last two as lists over batches."""
+
+    correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
+    kept: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
+    same: list[bool]  # True for batches in which all networks have the same masks
+
+    @property
+    def kept_by_own_and_others(self) -> NDArray[np.bool_] | None:
+        """Return which predictions stay the same in all batches; None if all networks always have the same masks."""
+        return None if all(self.same) else np.concatenate(self.kept, 3)
+
+
+_Batch = tuple[Tensor, list[tuple[Explained, Maps]]]  # positions of images, and what each network explains
+
+
+def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads) -> dict[str, Answers]:
+    """Make the maps of all estimators batch by batch, and score the networks under them."""
+
+    def prepare(rows: Tensor) -> _Batch:
+        return rows, [(each, explainers.call_functions(each)) for each in request.explained(rows)]
+
+    def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, Answers]]:
+        rows, explained = batch
+        ranked = [explainers.rank(each.by(networks), called, request.own.unit) for each, called in explained]
+        return rows, {name: _score(request, networks, [each[name] for each in ranked], rows) for name in names}
+
+    def nothing() -> dict[str, NDArray[np.bool_]]:
+        count = len(request.pixels)
+        return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
+
+    names = explainers.names
+    found = {name: Answers(nothing(), [], []) for name in names}
+    for rows, part in threads.map(work, map(prepare, request.parts())):
+        for name, whole in found.items():
+            for title, correct in part[name].correct.items():
+                whole.correct[title][:, rows.numpy()] = correct
+            whole.kept.extend(part[name].kept)
+            whole.same.extend(part[name].same)
+    return found
+
+
+def _score(
+    request: Request, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
+) -> Answers:
+    """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
+    answers = Answers(_score_columns(request, networks[0], ranked[0], rows), [], [])
+    if len(ranked) > 1:
+        images = request.pixels[rows]
+        masks = [request.own.masks(one, images.shape) for one in ranked]
+        answers.kept.append(_score_under_all_masks(networks, masks, images, request.targets[rows], request.fill))
+        answers.same.append(_are_masks_equal(masks))
+    return answers
+
+
+def _score_columns(
+    request: Request, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
+) -> dict[str, NDArray[np.bool_]]:
+    """Return the correctness of a network's predictions on a batch, (levels, images), by column."""
+    if request.labels is None:
+        return {}
+    filled = [
+        request.replace[column.fill](rows, mark_removed(ranked, request.pixels.shape, t, column.order))
+        for column in request.columns
+        for t in column.levels
+    ]
+    predicted = compute_logits(network, torch.cat(filled)).argmax(1).view(len(filled), len(rows))
+    correct = iter((predicted == request.labels[rows]).numpy())
+    return {column.title: np.stack([next(correct) for _ in column.levels]) for column in request.columns}
+
+
+def _score_under_all_masks(
+    models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
+) -> NDArray[np.bool_]:
+    """Test whether each network keeps its predictions after removal by each network's map, at each level.
+
+    Returns:
+        bool (maps, networks, levels, images). If the masks of all networks are equal, these images add nothing to the
+        gain, whatever the predictions are, so the networks are not run and everything is False.
+    """
+    if _are_masks_equal(masks):
+        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_)
+    left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
+    shape = (len(masks), len(masks[0]), len(images))
+    kept = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
+    return torch.stack(kept, 1).numpy()
+
+
+def _are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
+    """Return whether the masks of all networks are equal."""
+    return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))
