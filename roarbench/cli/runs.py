@@ -1,6 +1,6 @@
 """Commands on single runs of a store."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from roarbench.cli.options import (
     STORE,
@@ -18,45 +18,52 @@ from roarbench.cli.terminal import err, print_report
 from roarbench.errors import CallerError
 from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators
 
+if TYPE_CHECKING:
+    from roarbench.analysis.suite_results import SuiteResults
+    from roarbench.api.suites import Suite
+    from roarbench.store.results import ResultsStore
+
 Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 
 
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import load_from_open_store, open_results
-    from roarbench.report.run_list import format_runs, list_run_records
+    from roarbench.analysis.results_query import open_results
+    from roarbench.report.run_list import format_runs
 
     with open_results(source.store, source.db, suite=suite) as results:
-        suite_results = load_from_open_store(
-            results, add_submissions_and_estimators(loaded.plan, estimators), loaded.question
-        )
-        chosen = read_estimators(suite_results.suite, estimators)
-        found = [row for row in list_run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
+        _, found = _list_chosen_runs(loaded, results, estimators)
     print_report(format, found, format_runs)
+
+
+def _list_chosen_runs(
+    loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
+) -> "tuple[SuiteResults, list[dict[str, Any]]]":
+    """Return a suite's results in an open store, and the records of the runs of these estimators, all if None."""
+    from roarbench.analysis.results_query import load_from_open_store
+    from roarbench.report.run_list import list_run_records
+
+    plan = add_submissions_and_estimators(loaded.plan, estimators)
+    suite_results = load_from_open_store(results, plan, loaded.question)
+    chosen, rows = read_estimators(suite_results.suite, estimators), list_run_records(suite_results, results)
+    return suite_results, [row for row in rows if not chosen or row["estimator"] in chosen]
 
 
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import load_from_open_store, open_existing_results
-    from roarbench.report.run_list import list_run_records
+    from roarbench.analysis.results_query import open_existing_results
     from roarbench.text import format_count
 
     with open_existing_results(source.store, source.db, suite) as results:
-        suite_results = load_from_open_store(
-            results, add_submissions_and_estimators(loaded.plan, estimators), loaded.question
-        )
-        chosen = read_estimators(suite_results.suite, estimators)
-        failed = [row for row in list_run_records(suite_results, results) if row["state"] == "failed"]
-        keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
+        suite_results, rows = _list_chosen_runs(loaded, results, estimators)
+        keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
-    words = (
-        f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
-    )
-    err.print(
-        f"{words}; `{propose_command('run')}` starts them" if due else f"{words}; nothing to retry", soft_wrap=True
-    )
+    verb = "is" if len(due) == 1 else "are"
+    words = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
+    then = f"`{propose_command('run')}` starts them" if due else "nothing to retry"
+    err.print(f"{words}; {then}", soft_wrap=True)
 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:

@@ -87,14 +87,6 @@ def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):
     assert found.gain("ours").value == pytest.approx(found.gain("mine").value, abs=1.0)
 
 
-def test_networks_come_back_as_they_were(networks, images):
-    networks[1].train()
-    networks[1][0].eval()
-    rb.own_network_gain(networks, images[:8], "grad", levels=LEVELS)
-    assert networks[1].training and not networks[1][0].training
-    networks[1].eval()
-
-
 def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_path):
     found = rb.own_network_gain(networks, images, ["grad", "random"], unit="pixel", levels=LEVELS)
     lines = repr(found).splitlines()
