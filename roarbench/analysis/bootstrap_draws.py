@@ -31,7 +31,7 @@ class Evidence:
 
     suite_results: SuiteResults
     unit: Unit
-    bootstrap: Bootstrap
+    bootstrap: Bootstrap = Bootstrap()
     _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
     _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
 

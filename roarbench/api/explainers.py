@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from roarbench.api.inputs import to_tensor
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import draw_tie_order, hash_images, rank_maps
+from roarbench.api.removal import hash_images, rank_maps
+from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import keep_freed_memory, release_freed_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
@@ -77,7 +78,7 @@ class Explainers:
         made = self._maps_of(table.values(), explained)
         release_freed_memory()  # memory of the passes, which other threads may need
         c, h, w = explained.images.shape[1:]
-        ties = draw_tie_order(explained.ids, math.prod(unit.grid((c, h, w))))
+        ties = draw_tie_order(explained.ids.numpy(), math.prod(unit.grid((c, h, w))))
         ranked = {}
         for name in self.names:
             maps = called[name] if name in called else made[table[name].id]

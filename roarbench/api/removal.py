@@ -100,23 +100,21 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
         return ranking.arrange_features(found, (c, h, w), unit)
 
 
-def draw_tie_order(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
-    """Draw the order of ties from the content of each image, independent of its position in the array."""
-    return ranking.draw_tie_order(ids.numpy(), features, seed)
-
-
 def rank_maps(
     pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR, ties: NDArray[np.int32] | None = None
 ) -> NDArray[np.int64]:
     """Return the features of each image, most important first, int64 (n, d); CallerError if the maps do not fit.
 
-    Ties are broken by `draw_tie_order`, or by `ties` if several maps of the same images share one order.
+    The order of ties is drawn from the content of each image, independent of its position in the array; several maps of
+    the same images may share the order `ties`.
     """
     flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
+    if ties is None:
+        ties = ranking.draw_tie_order(hash_images(pixels).numpy(), flat.shape[1], seed)
     with reraise_as_caller_error():
-        return ranking.rank(flat, draw_tie_order(hash_images(pixels), flat.shape[1], seed) if ties is None else ties)
+        return ranking.rank(flat, ties)
 
 
 def mark_removed(

@@ -145,5 +145,4 @@ def _score_under_all_masks(
 
 
 def _are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
-    """Return whether the masks of all networks are equal."""
     return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))

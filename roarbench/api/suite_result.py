@@ -30,7 +30,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.report.table_values import list_flat_rows, list_shared_values
 from roarbench.stats.board import Board
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
@@ -245,7 +245,7 @@ def _difference(table: SuiteTable, first: str, second: str) -> Difference | None
         return None
     both = rows[first], rows[second]
     protocol = table.board.protocol
-    evidence = Evidence(table.suite_results, table.unit, Bootstrap())
+    evidence = Evidence(table.suite_results, table.unit)
     points, found, *_ = compare_rows(evidence, protocol, table.unit, first, second)
     p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
     one, other = (row.network and row.network.verdict for row in both)

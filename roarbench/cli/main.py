@@ -181,7 +181,6 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _describe_interruption(words: list[str]) -> str:
-    """Describe the state of an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
         return "interrupted; finished runs are stored, and the same command resumes the work"

@@ -115,7 +115,6 @@ def _add_submissions(
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
-    """Print the usual next commands, and advice on failures."""
     from roarbench.analysis.validity import can_check_validity
 
     doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"

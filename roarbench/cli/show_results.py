@@ -234,16 +234,13 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     from roarbench.analysis.results_query import load_suite_results
     from roarbench.report import claim_table
     from roarbench.report.table import find_default_unit
-    from roarbench.stats.bootstrap import Bootstrap
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
         alone = propose_command("claims", carried=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
-    evidence = (
-        Evidence(suite_results, find_default_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
-    )
+    evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     found, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
     described = claim_table.describe_measured_suite(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""

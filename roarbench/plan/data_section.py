@@ -143,7 +143,6 @@ def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetR
 
 
 def _read_folder(section: TomlTable, key: str, base: Path) -> str:
-    """Read the path of a data folder, relative to the file."""
     folder = (base / section.text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
@@ -181,7 +180,6 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
 
 
 def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) -> DatasetRecord:
-    """Read the preprocessing of published weights."""
     name = section.text("preprocessing")
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
         if key in section:
@@ -197,7 +195,6 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
 
 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Read the normalisation, if the file has one."""
     if "mean" not in section and "std" not in section:
         return record
     top = section.number("range", 1, 255) if "range" in section else None

@@ -142,7 +142,6 @@ class TomlTable:
             raise self.wrong(f"no key '{name}'; did you mean '{key}'?")
 
     def _get(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
-        """Return a valid value, or the default."""
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null

@@ -22,7 +22,7 @@ from roarbench.report.table_notes import list_table_doubts, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
@@ -169,7 +169,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
     """Build one of the two tables; it may have none of these rows."""
-    table = make_table(Evidence(results, find_default_unit(results.suite, protocol), Bootstrap()), protocol, rows)
+    table = make_table(Evidence(results, find_default_unit(results.suite, protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 

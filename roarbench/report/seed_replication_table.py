@@ -16,7 +16,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_leading_protocols
 from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
-from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval
@@ -55,7 +54,7 @@ def list_uncompared_protocols(found: Replications, part: SuiteSpec) -> list[str]
 def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication | None:
     unit = find_default_unit(part, protocol)
     boards = (
-        Evidence(results, unit, Bootstrap()).board(protocol, unit, part.estimators) if results.results else None
+        Evidence(results, unit).board(protocol, unit, part.estimators) if results.results else None
         for results in (first, again)
     )
     one, other = boards

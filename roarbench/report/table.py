@@ -26,7 +26,7 @@ from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
@@ -225,7 +225,6 @@ class SuiteTable:
 
     @property
     def _networks(self) -> str:
-        """Describe the scored networks."""
         if self.board.protocol.by_networks:
             return f"{self.suite_results.suite.references} networks, not retrained"
         return self._seeds if self.board.protocol.trains else "the reference, not retrained"
@@ -283,7 +282,7 @@ def make_suite_table(
     suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
     named = suite_results.suite.estimators if rows is None else rows
-    table = make_table(Evidence(suite_results, chosen, Bootstrap()), wanted, named)
+    table = make_table(Evidence(suite_results, chosen), wanted, named)
     if table is None:
         raise _make_lacking_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:

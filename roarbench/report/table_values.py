@@ -139,7 +139,6 @@ def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | Non
 
 
 def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return the predicted class's probability as plain values, by level."""
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
     found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)

@@ -168,7 +168,7 @@ def _twins(panel: Panel) -> Columns:
     columns, absent = {}, Twin(Estimate(), Estimate())
     rows = [find_twins(panel.evidence, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
-        columns[kind] = [_points(twins.get(kind, absent).gain) for twins in rows]
+        columns[kind] = [format_interval(Estimate(twins.get(kind, absent).gain.value)) for twins in rows]
         columns[f"Δ {kind}"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
     return columns
 
@@ -192,10 +192,6 @@ def _accuracy(alone: Estimate, lead: Estimate) -> str:
         return format_percent(alone.value)
     sure = "" if lead.high is None else f" ± {POINTS * (lead.high - lead.value):.1f}"
     return f"{format_percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
-
-
-def _points(gain: Estimate) -> str:
-    return MISSING if gain.value is None else f"{gain.value:+.1f}"
 
 
 def write_legend(panel: Panel) -> list[str]:

@@ -268,7 +268,9 @@ def compute_own_network_board(
     tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     names = [name for name in scores.estimators if shown is None or name in shown]
     rows = [
-        _make_network_row(judge, tested, name, kept[name], gains[name]) if name in kept else _make_empty_row(name, scores)
+        _make_network_row(judge, tested, name, kept[name], gains[name])
+        if name in kept
+        else _make_empty_row(name, scores)
         for name in names
     ]
     networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
