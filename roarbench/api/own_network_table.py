@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 class GainTable(ABC):
     """Gains of several estimators with their intervals."""
 
-    @abstractmethod
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator."""
-
     @property
     @abstractmethod
     def caption(self) -> str:

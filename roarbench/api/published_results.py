@@ -44,16 +44,15 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         StoreError: The source cannot be read, or does not pass its checks.
     """
     plan = find_suite(suite)
-    folder = RESULTS if source is None else None
-    if folder:
-        entries = read_index(folder)
+    if source is None and RESULTS:
+        entries = read_index(RESULTS)
         published = {file.suite for file in entries}
         asked, start = plan.versioned, f"{plan.name}@"
         versions = [int(one.removeprefix(start)) for one in published if one.startswith(start)]
         called = f"{start}{max(versions)}" if versions and "@" not in suite else asked
         if called not in published:
             raise UnknownName("published suite", called, published)
-        own = [folder / file.path for file in entries if file.suite == called]
+        own = [RESULTS / file.path for file in entries if file.suite == called]
         return _read_result(find_suite(called), own)
     with fetch_files(str(source or "")) as files:
         return _read_result(plan, files)
