@@ -23,7 +23,7 @@ build/demo/results.sqlite: results/index.json scripts/make_demo.py $(VENV)/insta
 
 # a GPU: eleven steps, each with what to expect, 40 minutes at most; build/gpu/report.md
 first-gpu: install-test
-	PYTHONPATH=benchmarks $(BIN)/python scripts/first_gpu.py
+	$(BIN)/python scripts/first_gpu.py
 
 # the daily loop: without a browser, processes, PostgreSQL and what is slow
 quick-test: install-test

@@ -27,39 +27,13 @@ _HOMES = {
     "api.faithfulness_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
-    "api.own_network_table": (
-        "OwnNetworkTable",
-        "own_network_gain",
-    ),
-    "api.primitives": (
-        "Curve",
-        "bootstrap",
-        "fill",
-        "match_masks",
-        "mix_maps",
-        "perturbation_curve",
-        "rank",
-        "remove",
-    ),
-    "api.published_results": (
-        "load_all_results",
-        "load_published_results",
-    ),
+    "api.own_network_table": ("OwnNetworkTable", "own_network_gain"),
+    "api.primitives": ("Curve", "bootstrap", "fill", "match_masks", "mix_maps", "perturbation_curve", "rank", "remove"),
+    "api.published_results": ("load_all_results", "load_published_results"),
     "api.submission_source": ("write_submission",),
-    "api.suite_result": (
-        "Difference",
-        "SuiteResult",
-        "TwoDifferences",
-    ),
-    "api.suites": (
-        "Suite",
-        "load_suite",
-    ),
-    "errors": (
-        "CallerError",
-        "RoarbenchError",
-        "RunError",
-    ),
+    "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
+    "api.suites": ("Suite", "load_suite"),
+    "errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [
     "CallerError",

@@ -58,9 +58,9 @@ class UnknownName(CallerError):
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
 
 
-def make_missing_file_error(path: Path, ending: str, advice: str) -> CallerError:
-    """Make the error for a missing file: it suggests a file of a similar name with this ending, otherwise `advice`."""
-    beside = [one.name for one in path.parent.glob(f"*{ending}")] if path.parent.is_dir() else []
+def make_missing_suite_file_error(path: Path, advice: str) -> CallerError:
+    """Make the error for a missing suite's file: it suggests a file of a similar name, otherwise `advice`."""
+    beside = [one.name for one in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
     guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
     return CallerError(f"there is no file '{path}'; {guess}")

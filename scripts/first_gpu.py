@@ -1,8 +1,8 @@
 """The first run on a GPU: eleven steps, each with what to expect and what to do where that is missed.
 
-    make first-gpu                                                     # all steps, at most 40 minutes
-    PYTHONPATH=benchmarks python scripts/first_gpu.py --out FOLDER     # the same; the report is FOLDER/report.md
-    PYTHONPATH=benchmarks python scripts/first_gpu.py --step NAME      # one step, printed
+    make first-gpu                                # all steps, at most 40 minutes
+    python scripts/first_gpu.py --out FOLDER      # the same; the report is FOLDER/report.md
+    python scripts/first_gpu.py --step NAME       # one step, printed
 
 Every step runs in a process of its own and ends by its limit, so that one that fails or hangs costs no other. Expected
 figures are published ones with their source, or a plan's; where neither exists the report says so.
@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
 from roarbench.cli.doctor import measure_and_store_training_speeds
@@ -32,6 +31,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
+from roarbench.devices import choose_device, name_device
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
@@ -40,6 +40,8 @@ from roarbench.text import format_duration
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)
+DEVICE = choose_device()
+GPU = DEVICE.type == "cuda"
 
 
 class Step(NamedTuple):
@@ -69,6 +71,23 @@ LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY
 WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training, and maximum seconds
 _WAIT_EVERY = 50  # steps between synchronisations of a timed training with the GPU
 COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
+
+
+def seconds(work: Callable[[], object], rounds: int) -> float:
+    """Measure the seconds of one round, after one that warms up."""
+    work()
+    wait()
+    start = time.perf_counter()
+    for _ in range(rounds):
+        work()
+    wait()
+    return (time.perf_counter() - start) / rounds
+
+
+def wait() -> None:
+    """Wait until the GPU has done all launched work."""
+    if GPU:
+        torch.cuda.synchronize()
 
 
 def convolve() -> str:
@@ -285,7 +304,7 @@ def describe_end(step: Step, code: int | None, printed: str, told: str) -> str:
 def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
     """Write what each step found beside what was expected."""
     lines = [
-        f"# First run on {device_name()}",
+        f"# First run on {name_device(DEVICE)}",
         "",
         "| step | found | expected | if missed | s |",
         "|---|---|---|---|---|",

@@ -15,7 +15,7 @@ from roarbench.analysis.stored_results import (
     list_image_notes,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_missing_file_error
+from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_missing_suite_file_error
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import Point, list_keys
 from roarbench.plan.runs import CLEAN
@@ -77,8 +77,8 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
 def _make_no_suite_error(path: Path) -> CallerError:
     if path.exists():
         return CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)")
-    return make_missing_file_error(
-        path, ".toml", "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
+    return make_missing_suite_file_error(
+        path, "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
     )
 
 

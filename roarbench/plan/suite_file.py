@@ -7,7 +7,7 @@ for commands that compute.
 import re
 from pathlib import Path
 
-from roarbench.errors import CallerError, make_missing_file_error
+from roarbench.errors import CallerError, make_missing_suite_file_error
 from roarbench.plan.data_section import read_data
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import set_content_version
@@ -24,7 +24,7 @@ def read_suite(path: Path) -> SuiteSpec:
     try:
         text = path.read_bytes().decode("utf-8-sig")  # editors of Windows begin with a mark
     except FileNotFoundError:
-        raise make_missing_file_error(path, ".toml", "`roarbench new-suite FOLDER` writes one") from None
+        raise make_missing_suite_file_error(path, "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:
         raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
     except UnicodeDecodeError as error:

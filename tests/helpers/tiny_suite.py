@@ -15,7 +15,6 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, job_graph, jobs, ranking_jobs
-from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
@@ -87,12 +86,6 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranking_jobs.rank_shard(work, [spec], split, 0, count)
         ranking_jobs.join_ranked_ranges(work, spec)
-
-
-def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, RunResult]:
-    """Do all steps in this process, without a results store."""
-    made = [(step.run, step.job.call(*step.job.arguments)) for step in build_job_graph(work, runs)]
-    return {result.run: result for run, value in made if run for result in value.results}
 
 
 @contextmanager
