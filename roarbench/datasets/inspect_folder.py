@@ -123,9 +123,9 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
     if found := [name for name in names if is_train(name) and file_formats.list_class_names(folder / name)]:
         return found[0], ""
     if named := [name for name in names if is_split(name)]:
-        others = list_some([name for name in names if name != named[0]])
-        advice = "name the split folders 'train' and 'test'; if '{named[0]}' is a class, write the suite's file by hand"
-        raise DataError(f"{folder} has the folder '{named[0]}', named like a split, beside {others}; {advice}")
+        first, others = named[0], list_some([name for name in names if name != named[0]])
+        advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
+        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {others}; {advice}")
     return "", ""
 
 
