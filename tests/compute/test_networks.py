@@ -198,9 +198,11 @@ def test_what_cannot_be_made_is_refused(name, source, channels, said):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32)]
+    ("name", "size"),
+    [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32), ("torchvision:swin_t", 32)],
 )
 def test_operations_are_those_that_torch_counts(name, size):
+    """Swin takes its projections and products of tokens by functions."""
     model = build_network(name, 7, 3, size, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, size, size))
@@ -276,11 +278,3 @@ def test_a_convolution_costs_the_same_however_it_is_written(name):
 def test_attention_costs_the_same_however_it_is_written(name):
     tokens, width = 8 * 8, 3
     assert count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5
-
-
-def test_transformers_of_others_cost_what_torch_counts():
-    """torchvision's Swin takes its projections and products of tokens by functions."""
-    model = build_network("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
-    with FlopCounterMode(display=False) as counter:
-        model(torch.zeros(1, 3, 32, 32))
-    assert count_network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()

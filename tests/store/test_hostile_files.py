@@ -17,7 +17,6 @@ from roarbench.errors import StoreError
 from roarbench.identity import encode_canonically
 from roarbench.plan.suite_file import read_suite
 from roarbench.store import schema, transfer
-from roarbench.store import transfer as exchange
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, read_suites
 from roarbench.store.submissions_and_annotations import keep_entry
@@ -52,7 +51,7 @@ def altered(change=lambda row: None, sealed=True, **metadata):
         rows = table.to_pylist()
         change(rows[0])
         if sealed:
-            rows[0]["sha256"] = exchange._checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+            rows[0]["sha256"] = transfer._checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 
