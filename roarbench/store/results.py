@@ -249,11 +249,6 @@ class ResultsStore:
         with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
-    def has_any(self, keys: Collection[str]) -> bool:
-        """Return whether one of the keys has a result."""
-        first = select(results.c.key).limit(1)
-        return self.database.ask(lambda connection: any(select_matching(connection, first, results.c.key, keys)))
-
     def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, RunResult]:
         """Return the results of these keys; runs in `known` are not parsed again."""
         with self.database.read() as connection:

@@ -16,7 +16,7 @@ from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
-from roarbench.submissions.faults import SubmissionFault, make_fault
+from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import Refusal, Submission, Warned
 from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.limits import CHECK
@@ -139,7 +139,7 @@ def validate_submission(
 def _run_sandbox(submission: Submission, *parts: Part) -> SandboxAnswer:
     answer = run_submission(Task(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
-        raise Refusal(answer.fault)
+        raise Refusal(*answer.fault)
     return answer
 
 
@@ -192,12 +192,12 @@ def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned:
     """
     if _to_bytes(once) != _to_bytes(fresh):
         words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
-        raise Refusal(make_fault(SubmissionFault.NOT_REPEATABLE, words))
+        raise Refusal(SubmissionFault.NOT_REPEATABLE, words)
     if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )
-        raise Refusal(make_fault(SubmissionFault.BATCH_DEPENDENT, words))
+        raise Refusal(SubmissionFault.BATCH_DEPENDENT, words)
 
 
 def _are_same(one: Tensor, other: Tensor) -> bool:

@@ -21,7 +21,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
 from roarbench.plan.runs import CLEAN
-from roarbench.submissions.faults import Fault, SubmissionFault, make_fault
+from roarbench.submissions.faults import SubmissionFault, make_fault
 from roarbench.text import fit_on_one_line
 
 NAMES = ("estimate", "estimator", "explain_func")  # entry points; a submission defines one
@@ -172,9 +172,9 @@ class Refusal(CallerError):
         fault: The fault, with a traceback if there is one.
     """
 
-    def __init__(self, found: Fault) -> None:
-        super().__init__(found.words)
-        self.fault = found
+    def __init__(self, kind: SubmissionFault, words: str, trace: str = "") -> None:
+        self.fault = make_fault(kind, words, trace)
+        super().__init__(self.fault.words)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _check_file(path: Path) -> Submission:
         return check_source(source)
     except Refusal as refusal:
         kind, words, trace = refusal.fault
-        raise Refusal(make_fault(kind, f"{path.name}: {words}", trace)) from None
+        raise Refusal(kind, f"{path.name}: {words}", trace) from None
 
 
 def check_source(source: bytes) -> Submission:
@@ -294,17 +294,17 @@ def _read(path: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
-            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
+            raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
         _check_size(about.st_size)
         return path.read_bytes()
     except OSError as error:
-        raise _refuse(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
+        raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _check_size(count: int) -> None:
     if count > LARGEST:
         seen = f"{count / 1024:,.0f} KiB"
-        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove stored data")
+        raise Refusal(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove stored data")
 
 
 def _text_of(source: bytes) -> str:
@@ -312,7 +312,7 @@ def _text_of(source: bytes) -> str:
         return source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         seen = f"byte {source[error.start]:#04x} at position {error.start}"
-        raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
+        raise Refusal(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
 
 
 def parse_source(text: str) -> ast.Module:
@@ -328,10 +328,10 @@ def _tree_of(text: str) -> ast.Module:
             return parse_source(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
-        raise _refuse(SubmissionFault.SYNTAX, f"{where} is not valid Python: {error.msg}") from None
+        raise Refusal(SubmissionFault.SYNTAX, f"{where} is not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         words = f"Python cannot parse the file ({type(error).__name__}); reduce its nesting and remove null bytes"
-        raise _refuse(SubmissionFault.SYNTAX, words) from None
+        raise Refusal(SubmissionFault.SYNTAX, words) from None
 
 
 def _literals(tree: ast.Module) -> dict[str, object]:
@@ -356,11 +356,11 @@ def _texts(names: dict[str, object]) -> dict[str, str]:
     name = names.get("NAME")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
-        raise _refuse(
+        raise Refusal(
             SubmissionFault.NAMES, f'{seen}, expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
         )
     if name in ESTIMATORS or name == CLEAN:
-        raise _refuse(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
+        raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
     return {"name": name} | {key.lower(): _text(names, key, most) for key, most in _TEXTS.items()}
 
 
@@ -368,9 +368,5 @@ def _text(names: dict[str, object], key: str, most: int) -> str:
     value = names.get(key, "")
     if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"
-        raise _refuse(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
+        raise Refusal(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
     return fit_on_one_line(value)
-
-
-def _refuse(kind: SubmissionFault, words: str) -> Refusal:
-    return Refusal(make_fault(kind, words))

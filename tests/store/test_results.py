@@ -107,7 +107,7 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
             assert store.done(store.keys("")) == {make_run().key} and len(store.results([make_run().key])) == 1
             assert len(opened) == 1
             with ThreadPoolExecutor(1) as other:  # has one of its own
-                assert other.submit(store.has_any, [make_run().key]).result() and len(opened) == 2
+                assert other.submit(store.done, [make_run().key]).result() and len(opened) == 2
         assert store.places() and len(opened) == 3, "afterwards each asks anew"
 
 
