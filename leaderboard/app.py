@@ -6,8 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.page_cache import ASKED, Page, Shown, cache_page, read_cached_page, seen
-from roarbench.errors import StoreError
+from leaderboard.page_cache import ASKED, Page, Shown, read_cached_page, seen
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -36,25 +35,10 @@ def show_page() -> None:
 
 
 def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
-    """Return the page of a query, or an explanation if the store lacks its results."""
-    from leaderboard.links import PageNotFound, Site, make_address  # cached pages need none of these imports
-    from leaderboard.render import list_addresses, render_message, render_page
-    from leaderboard.views import find_live_store
+    """Return the page of a query, computed from the store."""
+    from leaderboard.render import render_live_page  # cached pages need none of its imports
 
-    try:
-        live = find_live_store(shown)
-        views = live.views(waiting=not query)
-        site = Site(views, list_addresses(views), live=True)
-        page = render_page(site, make_address(**query))
-    except (PageNotFound, StoreError) as error:
-        return render_message(str(error), Site({}, live=True))
-    page = page._replace(files={name: content.decode() for name, content in site.files.items()})
-    if query:
-        return page
-    if not live.state:
-        return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
-    cache_page(shown, live.state, page)
-    return page
+    return render_live_page(shown, query)
 
 
 if __name__ == "__main__":

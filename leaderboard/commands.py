@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.page_cache import ALL, ASKED, Selection, Shown, find_cache_file, seen
+from leaderboard.page_cache import ALL, ASKED, Selection, Shown, find_cache_file, make_shown, read_cached_page, seen
 from roarbench.errors import CallerError
-from roarbench.store.results import ResultsStore
+from roarbench.store.provenance import read_code_version
 
 _PATIENCE = 10.0  # seconds
 _FOLDER = Path(__file__).parent  # working folder of Streamlit, which reads .streamlit/ there
@@ -25,11 +25,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     """
     _need("streamlit")
     _check_port(port)
-    data, reference = selection
-    data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
-    head, mark, path = url.partition("sqlite:///")
-    anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
-    shown = Shown(anywhere, str(store.resolve()), data, reference)
+    shown = make_shown(url, store, *selection)
     if any(selection):
         from leaderboard.views import find_live_store
 
@@ -43,18 +39,31 @@ def run_app(shown: Shown, port: int) -> None:
     Raises:
         StoreError: The store cannot be opened.
     """
+    cached = find_cache_file(shown).exists()
+    if cached:
+        Thread(target=read_code_version, daemon=True).start()  # asks git, while Streamlit is imported
+    else:
+        _try_store(shown)
     from streamlit.web import cli
 
-    ResultsStore.open(shown.url, read_only=True).close()
-    Thread(target=_keep_ready, args=[shown], daemon=True).start()
+    if cached and read_cached_page(shown) is None:
+        cached = False
+        _try_store(shown)
+    Thread(target=_keep_ready, args=[shown, cached], daemon=True).start()
     os.environ[ASKED] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
-def _keep_ready(shown: Shown) -> None:
+def _try_store(shown: Shown) -> None:
+    from roarbench.store.results import ResultsStore  # a cached page needs no database
+
+    ResultsStore.open(shown.url, read_only=True).close()
+
+
+def _keep_ready(shown: Shown, cached: bool) -> None:
     """Compute pages in advance, without delaying a first visitor who can see a cached page."""
-    if find_cache_file(shown).exists():
+    if cached:
         seen.wait(_PATIENCE)
     from leaderboard.views import find_live_store
 
@@ -71,6 +80,7 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
     _need("jinja2")
     from leaderboard.render import export_site
     from leaderboard.views import read_views
+    from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)

@@ -1,6 +1,7 @@
 """A cache of the app's first page, shown at once while the store is read again."""
 
 import json
+import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -11,12 +12,13 @@ from platformdirs import user_cache_path
 from roarbench.files import write_atomically
 from roarbench.identity import hash_value
 from roarbench.store.provenance import read_code_version
-from roarbench.store.results import ResultsStore
 
 ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # set after this process has built a board from the whole store; set after a visitor's first page
 judged, seen = Event(), Event()
-_kept: dict[Path, str] = {}  # stamps of cached pages, by file
+_kept: dict[Path, tuple[str, str]] = {}  # stamps of cached pages, by file
+SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
+_SQLITE = "sqlite:///"
 Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.results_query.matches_query`
 ALL: Selection = ("", "")
 
@@ -38,8 +40,19 @@ class Page(NamedTuple):
     files: dict[str, str] = {}
 
 
+def make_shown(url: str, store: Path, data: str = "", reference: str = "") -> Shown:
+    """Make the record of what an app shows, with absolute paths."""
+    head, mark, path = url.partition(_SQLITE)
+    anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
+    data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
+    return Shown(anywhere, str(store.resolve()), data, reference)
+
+
 def read_cached_page(shown: Shown) -> Page | None:
     """Return the cached page; None if the store or the code has changed.
+
+    If the database's files are those that the page was made from, the database is not opened, and SQLAlchemy and NumPy
+    are not imported.
 
     Raises:
         StoreError: The store cannot be opened.
@@ -50,17 +63,28 @@ def read_cached_page(shown: Shown) -> Page | None:
         kept = json.loads(find_cache_file(shown).read_text("utf-8"))
     except (OSError, ValueError):
         return None
+    if kept.get("code") != read_code_version():
+        return None
+    page = Page(**kept["page"])
+    if kept["files"] and kept["files"] == sign_files(shown.url):
+        return page
+    from roarbench.store.results import ResultsStore
+
     with ResultsStore.open(shown.url, read_only=True) as results:
-        return Page(**kept["page"]) if kept["stamp"] == _stamp(results.state()) else None
+        return page if kept["state"] == results.state() else None
 
 
-def cache_page(shown: Shown, state: str, page: Page) -> None:
-    """Cache the page of a store in this state, if the user's cache can be written and the code has a version."""
-    stamp, path = _stamp(state), find_cache_file(shown)
-    if read_code_version().endswith("+dirty") or _kept.get(path) == stamp:
+def cache_page(shown: Shown, files: str, state: str, page: Page) -> None:
+    """Cache the page of a store in this state, if the user's cache can be written and the code has a version.
+
+    `files` are the database's files from before the state was read, as `sign_files` returns them.
+    """
+    code, path = read_code_version(), find_cache_file(shown)
+    stamp = files, state
+    if code.endswith("+dirty") or _kept.get(path) == stamp:
         return
     _kept[path] = stamp
-    text = json.dumps({"stamp": stamp, "page": page._asdict()})
+    text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
@@ -71,5 +95,23 @@ def find_cache_file(shown: Shown) -> Path:
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 
-def _stamp(state: str) -> str:
-    return f"{read_code_version()} | {state}"
+def sign_files(url: str) -> str:
+    """Return the size and time of an SQLite database's files, which every later write changes.
+
+    Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave
+    both values as they are.
+    """
+    head, mark, path = url.partition(_SQLITE)
+    if head or not mark:
+        return ""
+    try:
+        file = Path(path).stat()
+    except OSError:
+        return ""
+    found = [file]
+    with suppress(OSError):
+        log = Path(f"{path}-wal").stat()
+        found += [log] if log.st_size else []  # a reader makes an empty log
+    if time.time() - max(each.st_mtime for each in found) < SETTLED:
+        return ""
+    return " ".join(f"{each.st_ino} {each.st_size} {each.st_mtime_ns}" for each in found)

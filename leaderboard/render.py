@@ -10,10 +10,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
-from leaderboard.page_cache import Page
+from leaderboard.page_cache import Page, Shown, cache_page, sign_files
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
-from leaderboard.views import Views
-from roarbench.errors import CallerError
+from leaderboard.views import Views, find_live_store
+from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
 from roarbench.store.provenance import read_code_version
@@ -48,6 +48,31 @@ def render_page(site: Site, at: Address) -> Page:
     suite = at.suite or next(iter(site.views), "")
     fields = PAGES[at.page][1](site, at)
     return _render(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
+
+
+def render_live_page(shown: Shown, query: dict[str, str]) -> Page:
+    """Return the app's page of a query, or an explanation if the store lacks its results; cache the first page."""
+    files = sign_files(shown.url)  # before the store is read: later writes change it
+    try:
+        live = find_live_store(shown)
+        views = live.views(waiting=not query)
+        site = Site(views, list_addresses(views), live=True)
+        page = render_page(site, make_address(**query))
+    except (PageNotFound, StoreError) as error:
+        return render_message(str(error), Site({}, live=True))
+    page = page._replace(files={name: content.decode() for name, content in site.files.items()})
+    if query:
+        return page
+    if not live.state:
+        return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
+    cache_page(shown, files, live.state, page)
+    return page
+
+
+def cache_first_page(shown: Shown) -> None:
+    """Compute the app's first page, so that its next start shows it at once."""
+    find_live_store(shown).views()
+    render_live_page(shown, {})
 
 
 def render_message(text: str, site: Site) -> Page:

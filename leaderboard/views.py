@@ -216,14 +216,18 @@ class LiveStore:
             return self._views
 
     def _select_needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
-        """Return the first suite, those on its data set and network, and those read before."""
+        """Return the first suite, those read before, and those that its page needs.
+
+        A suite without ROAR shows the ranks of suites on its data set and network.
+        """
         near = "", ""
         best = {suite: min(_rank_suite(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._read_if_changed(suite)
             if any(make_sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
-                near = suite.dataset, suite.model  # later suites in `order` cannot come first
-                break
+                if best[suite]:
+                    near = suite.dataset, suite.model
+                break  # later suites in `order` cannot come first
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
@@ -238,7 +242,7 @@ class LiveStore:
         while True:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.views(waiting=True).values():
-                    view.board  # noqa: B018
+                    view.paired or view.board  # noqa: B018
                     seen.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most

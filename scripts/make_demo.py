@@ -6,12 +6,15 @@ python scripts/make_demo.py --pictures STORE demo   # new pictures, from a store
 
 import argparse
 import shutil
+import time
 from collections.abc import Collection
 from pathlib import Path
 
 from sqlalchemy import delete
 
+from leaderboard.page_cache import SETTLED, make_shown
 from leaderboard.pictures import find_pictures_file, save_pictures
+from leaderboard.render import cache_first_page
 from leaderboard.views import read_views
 from roarbench.store import schema
 from roarbench.store.published_folder import read_index
@@ -62,3 +65,5 @@ if __name__ == "__main__":
         write_pictures(arguments.pictures, arguments.folder)
     else:
         write_demo(arguments.folder)
+        time.sleep(SETTLED)  # else the cached page would be checked by opening the store
+        cache_first_page(make_shown(find_default_url(arguments.folder), arguments.folder))

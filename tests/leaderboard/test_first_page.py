@@ -1,0 +1,137 @@
+"""What the app imports and asks the database before its first page stands."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from leaderboard import page_cache
+from leaderboard.links import Site, make_address
+from leaderboard.page_cache import Page, cache_page, make_shown, read_cached_page, sign_files
+from leaderboard.render import render_page
+from leaderboard.views import LiveStore
+from roarbench.plan.suites import SUITES
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from tests.helpers.board_store import make_store
+
+PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
+# a server whose Streamlit serves nobody, then the script that it would run for a visitor
+START = """
+import json, os, sys
+from pathlib import Path
+from unittest.mock import patch
+from leaderboard import commands, page_cache
+from streamlit.testing.v1 import AppTest
+from streamlit.web import cli
+shown = page_cache.Shown(*json.loads(sys.argv[1]))
+app = str(Path(page_cache.__file__).with_name("app.py"))
+with (
+    patch.object(cli, "main_run"),
+    patch.object(commands, "_keep_ready"),
+    patch.object(commands, "read_code_version", lambda: "1"),
+    patch.object(page_cache, "read_code_version", lambda: "1"),
+):
+    commands.run_app(shown, 0)
+    html = [part.value for part in AppTest.from_file(app, default_timeout=120).run().get("html")]
+print(json.dumps([html, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+HEAVY = {"torch", "pandas", "pyarrow", "altair", "matplotlib", "scipy"}
+
+
+@pytest.fixture
+def shown(tmp_path, monkeypatch):
+    """A store that was written long ago, and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(page_cache, "judged", page_cache.Event())
+    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1")
+    url = make_store(tmp_path, SUITES["planted"], images=40)
+    age(tmp_path / DEFAULT_FILE, 60)
+    return make_shown(url, tmp_path)
+
+
+def age(path, seconds):
+    """Give a file the time of a write so many seconds ago."""
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def keep(shown, page=PAGE):
+    with ResultsStore.open(shown.url, read_only=True) as store:
+        cache_page(shown, sign_files(shown.url), store.state(), page)
+
+
+def start(shown):
+    """Return the first page of a new server, and the packages imported by then."""
+    words = [sys.executable, "-c", START, json.dumps(shown)]
+    run = subprocess.run(
+        words, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())}
+    )
+    html, modules = json.loads(run.stdout)
+    return next(part for part in html if 'class="rb"' in part or part == PAGE.html), set(modules)
+
+
+def test_a_page_of_unchanged_files_is_shown_without_the_database(shown, tmp_path, monkeypatch):
+    """After any write the store is asked; the same state in other files is the same page."""
+    keep(shown)
+    with monkeypatch.context() as closed:
+        closed.setattr(ResultsStore, "open", None)
+        assert read_cached_page(shown) == PAGE
+        age(tmp_path / DEFAULT_FILE, 30)
+        with pytest.raises(TypeError):
+            read_cached_page(shown)
+    assert read_cached_page(shown) == PAGE
+
+
+def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
+    """Neither have other databases. A log of writes belongs to the files, an empty one of readers does not."""
+    log, sign = tmp_path / f"{DEFAULT_FILE}-wal", sign_files(shown.url)
+    assert sign and sign_files("postgresql://nowhere/a") == sign_files(find_default_url(tmp_path / "none")) == ""
+    log.touch()
+    assert sign_files(shown.url) == sign
+    log.write_bytes(b"a write")
+    assert sign_files(shown.url) == ""
+    age(log, 60)
+    assert sign_files(shown.url) not in ("", sign)
+    log.unlink()
+    age(tmp_path / DEFAULT_FILE, 0)
+    assert sign_files(shown.url) == ""
+
+
+@pytest.mark.process
+def test_a_cached_first_page_needs_neither_database_nor_templates(shown):
+    keep(shown)
+    html, modules = start(shown)
+    assert html == PAGE.html
+    assert not modules & (HEAVY | {"sqlalchemy", "jinja2", "PIL"})
+
+
+@pytest.mark.process
+def test_a_first_page_without_a_cache_imports_nothing_for_figures_tables_or_networks(shown):
+    html, modules = start(shown)
+    assert 'class="board"' in html and not modules & HEAVY
+
+
+@pytest.mark.slow
+def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statements(tmp_path):
+    """The suite has its own ROAR ranks; tabs of other suites come when the whole store has been read."""
+    for name in ("quick-matched", "quick"):
+        make_store(tmp_path, SUITES[name], images=20)
+    statements = []
+
+    def count(*call):
+        statements.append(call[2])
+
+    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
+        live = LiveStore(store, tmp_path)
+        event.listen(Engine, "before_cursor_execute", count)
+        view = next(iter(live.views(waiting=True).values()))
+        page = render_page(Site({view.slug: view}, [], live=True), make_address())
+        event.remove(Engine, "before_cursor_execute", count)
+        assert view.asks_both and view.paired and 'id="rows"' in page.html and not live.state
+        assert list(live._views) == [view.slug] and len(live.views()) == 2
+    assert len(statements) <= 40
