@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from platformdirs import user_cache_path
 
@@ -101,9 +102,10 @@ def sign_files(url: str) -> str:
     Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave
     both values as they are.
     """
-    head, mark, path = url.partition(_SQLITE)
+    head, mark, place = url.partition(_SQLITE)
     if head or not mark:
         return ""
+    path = unquote(place.partition("?")[0])
     try:
         file = Path(path).stat()
     except OSError:

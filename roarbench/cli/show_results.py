@@ -289,7 +289,7 @@ def leaderboard(
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve_app
     from roarbench.plan.weights import make_weights_title
-    from roarbench.store.results import find_default_url
+    from roarbench.store.workspace import find_default_url
 
     url = db or find_default_url(store)
     selection = data, make_weights_title(reference) if reference and "@" not in reference else reference

@@ -12,11 +12,10 @@ import json
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Select, Table, delete, func, insert, inspect, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, inspect, select
 
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
@@ -40,11 +39,12 @@ from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
 from roarbench.store.submissions_and_annotations import put_remarks
+from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
+from roarbench.store.workspace import find_default_url as find_default_url
 from roarbench.text import fit_on_one_line
 
 REASON_LENGTH = 500  # maximum characters of a failure's reason
 _VOUCHED = (imports, reproductions)  # provenance records of a row
-DEFAULT_FILE = "results.sqlite"  # file in the store's folder, unless another database is named
 OUTAGE = 900.0  # seconds to wait for an unreachable server
 
 
@@ -146,11 +146,6 @@ def _stop(connection: Connection, keys: Collection[str], what: str, data: str, r
     clear_failures(connection, keys)
     rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)
-
-
-def find_default_url(store: Path) -> str:
-    """Return the URL of the default database of a store's folder."""
-    return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
 
 class ResultsStore:

@@ -4,10 +4,18 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import convert_write_errors, lock_file, write_atomically
+
+DEFAULT_FILE = "results.sqlite"  # file in the store's folder, unless another database is named
+
+
+def find_default_url(store: Path) -> str:
+    """Return the URL of the default database of a store's folder, as SQLAlchemy writes it, which is not imported."""
+    return f"sqlite:///{quote(str(store / DEFAULT_FILE), safe=' +/')}"
 
 
 class _Folder:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import URL, event
 from sqlalchemy.engine import Engine
 
 from leaderboard import page_cache
@@ -21,23 +21,27 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
 from tests.helpers.board_store import make_store
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
-# a server whose Streamlit serves nobody, then the script that it would run for a visitor
+# the command, whose Streamlit serves nobody, then the script that it would run for a visitor
 START = """
-import json, os, sys
+import json, sys
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 from leaderboard import commands, page_cache
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
-shown = page_cache.Shown(*json.loads(sys.argv[1]))
+from roarbench.cli.main import main
 app = str(Path(page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
+    patch.object(commands, "_check_port"),
     patch.object(commands, "_keep_ready"),
     patch.object(commands, "read_code_version", lambda: "1"),
     patch.object(page_cache, "read_code_version", lambda: "1"),
 ):
-    commands.run_app(shown, 0)
+    sys.argv = ["roarbench", "leaderboard", "--store", sys.argv[1]]
+    with suppress(SystemExit):
+        main()
     html = [part.value for part in AppTest.from_file(app, default_timeout=120).run().get("html")]
 print(json.dumps([html, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
@@ -67,7 +71,7 @@ def keep(shown, page=PAGE):
 
 def start(shown):
     """Return the first page of a new server, and the packages imported by then."""
-    words = [sys.executable, "-c", START, json.dumps(shown)]
+    words = [sys.executable, "-c", START, shown.folder]
     run = subprocess.run(
         words, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())}
     )
@@ -100,6 +104,15 @@ def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     log.unlink()
     age(tmp_path / DEFAULT_FILE, 0)
     assert sign_files(shown.url) == ""
+
+
+def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
+    for name in ("a b", "100%20", "ü#?&"):
+        folder = tmp_path / name
+        url = make_store(folder, SUITES["planted"], lambda point: False)
+        assert url == URL.create("sqlite", database=str(folder / DEFAULT_FILE)).render_as_string()
+        age(folder / DEFAULT_FILE, 60)
+        assert sign_files(url)
 
 
 @pytest.mark.process
