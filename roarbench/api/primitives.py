@@ -28,8 +28,9 @@ from roarbench.api.removal import (
 from roarbench.compute import degrade as fills
 from roarbench.compute import matched_other_image_masks, ranking
 from roarbench.compute.degrade import degrade
-from roarbench.enums import FILL_WORDS, FILLS, PAPER_LEVELS, Order, Unit
-from roarbench.errors import CallerError, UnknownName
+from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.errors import CallerError
+from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import compute_area_weights
 from roarbench.stats.resampling import draw_image_weights
@@ -86,9 +87,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     Returns:
         float32 (n, c, h, w), in [0, 255].
     """
-    by = FILL_WORDS.get(by, by)
-    if by not in FILLS:
-        raise UnknownName("fill", by, FILLS)
+    by = find_recorded_fill_name(by)
     pixels, gone = _bytes(images), to_tensor(removed, "the mask").bool()
     return fills.replace_features(pixels, gone, by, read_fill(pixels, mean), hash_images(pixels))
 

@@ -22,8 +22,9 @@ from roarbench.compute.external_networks import (
 )
 from roarbench.compute.network_checks import check_network
 from roarbench.devices import choose_float32_layout
-from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
+from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
+from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
 
 _PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
@@ -147,9 +148,7 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
-    fill = FILL_WORDS.get(fill, fill)
-    if fill not in FILLS:
-        raise UnknownName("fill", fill, FILLS)
+    fill = find_recorded_fill_name(fill)
     low, high = kept = find_value_range(pixels.numpy())
     whole, ids = torch.from_numpy(quantize(pixels.numpy(), kept)), hash_images(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))

@@ -207,7 +207,7 @@ def curve(**given):
         (lambda: curve(model=nn.Flatten(0, 0)), "the network returned float32 of shape"),
         (lambda: curve(levels=()), r"levels are \(\)"),
         (lambda: curve(fill=[np.nan]), r"fill is \[nan\]"),
-        (lambda: curve(fill="blck"), "no fill 'blck'"),
+        (lambda: curve(fill="blck"), "no fill 'blck'; did you mean 'black'"),
         (lambda: roarbench.rank(MAPS[:0]), r"maps have shape \(0, 2, 2\)"),
         (lambda: roarbench.remove(IMAGES, MAPS[:1], 0.5), "there are 1 maps of 2 images"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
