@@ -30,8 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rows")
     command("import", str(SHIPPED), "--store", str(folder))
     with ResultsStore.open(find_default_url(folder)) as results:
-        results.add_all(make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.keys(""))))
-        assert len(results.keys("")) == ROWS
+        results.add_all(make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.find_keys(""))))
+        assert len(results.find_keys("")) == ROWS
     return folder
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from leaderboard.board_records import BEATS
+from leaderboard.board_contents import BEATS
 from leaderboard.combined_board import Answer, Named, PairedBoard
 from roarbench.stats.bootstrap import Estimate
 

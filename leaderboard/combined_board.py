@@ -6,7 +6,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from leaderboard.board_records import (
+from leaderboard.board_contents import (
     BEATS,
     BELOW,
     CONTROL,
@@ -15,11 +15,11 @@ from leaderboard.board_records import (
     OPEN,
     UNJUDGED,
     Axis,
-    BoardRecord,
+    BoardContents,
     choose_colour_class,
     make_linear_axis,
 )
-from leaderboard.build_board_records import describe_estimator, list_facts
+from leaderboard.build_board_contents import describe_estimator, list_facts
 from leaderboard.headline import write_combined_headline
 from leaderboard.page_text import make_slug
 from roarbench.analysis.suite_results import SuiteResults
@@ -71,7 +71,7 @@ class Question:
         return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
 
     @property
-    def key(self) -> list[tuple[str, str]]:
+    def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colours with their meanings."""
         there = {answer.kind for answer in self.answers.values()}
         return [(kind, words) for kind, words in self.kinds.items() if kind in there]
@@ -101,7 +101,7 @@ class PairedBoard:
     rows: tuple[Named, ...]
 
 
-def make_paired_board(both: TwoQuestions, evidence: BoardRecord | None = None) -> PairedBoard:
+def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results, tables = both.roar.suite_results, (both.own, both.roar)
     asked = _questions(both) + ([_third(evidence)] if evidence else [])
@@ -142,7 +142,7 @@ def _questions(both: TwoQuestions) -> list[Question]:
     ]
 
 
-def _third(board: BoardRecord) -> Question:
+def _third(board: BoardContents) -> Question:
     found = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
     return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, found)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.board_records import BEATS, BELOW, Axis, BoardRecord, make_linear_axis
+from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_linear_axis
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
@@ -60,7 +60,7 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     )
 
 
-def draw_preview_card(board: BoardRecord, heading: str) -> bytes:
+def draw_preview_card(board: BoardContents, heading: str) -> bytes:
     """Draw the preview picture of a board as PNG: its headline, and its first rows as dots."""
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)

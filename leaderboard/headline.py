@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leaderboard.board_records import BEATS, BoardRow
+from leaderboard.board_contents import BEATS, BoardRow
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -21,14 +21,14 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         one_network: Whether all rows explain one network.
     """
     own = [row for row in rows if not row.added]
-    asking = [row for row in own if not row.control]
+    estimators = [row for row in own if not row.control]
     strange_control = any(row.control for row in rows if row.added)
-    if not asking or strange_control or any(row.value.value is None for row in own):
+    if not estimators or strange_control or any(row.value.value is None for row in own):
         return ""
-    if not all(row.beating for row in asking):
+    if not all(row.beating for row in estimators):
         return ""
-    winners = [row for row in asking if row.kind == BEATS]
-    count, controls = _count_winners(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
+    winners = [row for row in estimators if row.kind == BEATS]
+    count, controls = _count_winners(len(winners), len(estimators), len(own) < len(rows)), len(own) - len(estimators)
     told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
     never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'do not use the network'}"
@@ -40,7 +40,8 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(
         filter(
-            None, (f"{count} {of}.", _describe_joined(joined, "every control"), _describe_roar_best(asking, winners))
+            None,
+            (f"{count} {of}.", _describe_joined(joined, "every control"), _describe_roar_best(estimators, winners)),
         )
     )
 
@@ -113,9 +114,9 @@ def _list_names(rows: Sequence[BoardRow]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _describe_roar_best(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
+def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     """State that no row with ROAR's best rank beats every control; empty if one does, or if no rank is best."""
-    placed = [row for row in asking if row.roar and row.roar.low is not None]
+    placed = [row for row in estimators if row.roar and row.roar.low is not None]
     best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
     first = [row for row in placed if row.roar and row.roar.low == best]
     if not winners or not first or len(first) == len(placed) or any(row in winners for row in first):

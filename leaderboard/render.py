@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
 from roarbench.store.provenance import read_code_version
-from roarbench.text import format_count, format_interval, format_place, format_signed, list_some, typeset
+from roarbench.text import format_count, format_interval, format_rank, format_signed, list_some, typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -164,7 +164,7 @@ def load_templates() -> Environment:
         "typeset": typeset,
         "inline": lambda svg: make_data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (format_signed(value) if plus else f"{value:.1f}").replace("-", "−"),
-        "place": lambda place: format_place(place).replace("-", "–"),
+        "place": lambda place: format_rank(place).replace("-", "–"),
         "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),
     }
     return made

@@ -11,8 +11,8 @@ from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_if_absent
-from roarbench.plan.suites import format_suite_option
-from roarbench.report.estimator_facts import make_profile
+from roarbench.plan.suites import make_suite_argument
+from roarbench.report.estimator_facts import make_estimator_facts
 from roarbench.report.table_notes import describe_methods, list_provenance
 from roarbench.store.provenance import read_code_version
 
@@ -22,19 +22,19 @@ _SECONDS = 120  # maximum seconds for a browser to print
 
 
 def render_report(view: SuiteView) -> str:
-    """Return a self-contained page: the boards of the leading protocol and of ROAR, with details."""
-    rows = [row for board in view.leading_boards for row in board.rows]
-    profiles = [make_profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    """Return a self-contained page: the boards of the headline protocol and of ROAR, with details."""
+    rows = [row for board in view.headline_boards for row in board.rows]
+    profiles = [make_estimator_facts(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
         title=make_plain(view.title),
         headline=view.paired.headline if view.paired else view.board.headline,
         to=lambda *page, **choices: "",
-        boards=[(board, view.table(board.protocol)) for board in view.leading_boards],
+        boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
         figure=make_figure,
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(list_provenance(view.results)),
-        called=format_suite_option(view.results.suite),
+        called=make_suite_argument(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=read_code_version(),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from leaderboard.board_records import Axis, make_linear_axis
+from leaderboard.board_contents import Axis, make_linear_axis
 from leaderboard.combined_board import PairedBoard
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_count, format_interval

@@ -9,8 +9,8 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.board_records import BoardRecord
-from leaderboard.build_board_records import make_board_record
+from leaderboard.board_contents import BoardContents
+from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import PairedBoard, make_paired_board
 from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
@@ -30,7 +30,7 @@ from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import SUITES, VERSIONS, find_leading_protocols
+from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
 from roarbench.report.combined_table import TwoQuestions, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
@@ -69,56 +69,58 @@ class SuiteView:
         return self.results.title
 
     @property
-    def leading(self) -> Protocol:
+    def headline_protocol(self) -> Protocol:
         """Return the protocol of the first board."""
-        return self.results.leading
+        return self.results.headline_protocol
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of the suite's boards: the leading protocol, ROAR, then others."""
-        order = dict.fromkeys((self.leading, ROAR, *SHOWN.values()))
-        return tuple(protocol for protocol in order if protocol == self.leading or self.results.units(protocol))
+        """Return the protocols of the suite's boards: the headline protocol, ROAR, then others."""
+        order = dict.fromkeys((self.headline_protocol, ROAR, *SHOWN.values()))
+        return tuple(
+            protocol for protocol in order if protocol == self.headline_protocol or self.results.units(protocol)
+        )
 
     @cached_property
     def evidence(self) -> Evidence:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.results.units(self.leading)[0], Bootstrap())
+        return Evidence(self.results, self.results.units(self.headline_protocol)[0], Bootstrap())
 
     @property
-    def board(self) -> BoardRecord:
+    def board(self) -> BoardContents:
         """Return the first board."""
-        return self.board_of(self.leading)
+        return self.get_board(self.headline_protocol)
 
     @property
-    def asks_both(self) -> bool:
+    def is_combined(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
-        return not _rank_suite(self.results.suite, self.leading)
+        return not _rank_suite(self.results.suite, self.headline_protocol)
 
     @property
-    def both(self) -> TwoQuestions | None:
+    def combined_table(self) -> TwoQuestions | None:
         """Return the combined table of ROAR and own-network gain if the suite leads with both; else None."""
-        if not self.asks_both:
+        if not self.is_combined:
             return None
         return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
 
     @property
     def paired(self) -> PairedBoard | None:
         """Return the board of ROAR and own-network gain, with matched gain if the suite has it; else None."""
-        both = self.both
+        both = self.combined_table
         if both is None:
             return None
-        evidence = self.board_of(MATCHED) if MATCHED in self.protocols else None
-        return self.kept("paired", lambda: make_paired_board(both, evidence))
+        evidence = self.get_board(MATCHED) if MATCHED in self.protocols else None
+        return self.get_or_compute("paired", lambda: make_paired_board(both, evidence))
 
-    def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
+    def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a board of the suite; by default its first unit and all levels."""
         roar = self.roar  # outside the lock, because other suites may have to compute their tables
 
-        def make() -> BoardRecord:
+        def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
-            return make_board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
+            return make_board_contents(self.evidence, self.table(protocol, unit, levels), roar, seconds)
 
-        return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
+        return self.get_or_compute(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 
     def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
         """Return the table behind a board, as `roarbench table` shows it."""
@@ -129,24 +131,24 @@ class SuiteView:
             assert table is not None, "the suite has the protocol"
             return table
 
-        return self.kept(("table", protocol, unit, levels), make)
+        return self.get_or_compute(("table", protocol, unit, levels), make)
 
     @property
     def tables(self) -> list[SuiteTable]:
-        """Return the table of every board over all levels, the leading protocol's first."""
+        """Return the table of every board over all levels, the headline protocol's first."""
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.units(protocol)]
 
     @property
-    def boards(self) -> list[BoardRecord]:
-        """Return the board of every protocol over its first unit and all levels, the leading protocol's first."""
-        return [self.board_of(protocol) for protocol in self.protocols]
+    def boards(self) -> list[BoardContents]:
+        """Return the board of every protocol over its first unit and all levels, the headline protocol's first."""
+        return [self.get_board(protocol) for protocol in self.protocols]
 
     @property
-    def leading_boards(self) -> list[BoardRecord]:
-        """Return the boards of the leading protocols."""
+    def headline_boards(self) -> list[BoardContents]:
+        """Return the boards of the headline protocols."""
         return [
-            self.board_of(protocol)
-            for protocol in dict.fromkeys((self.leading, *find_leading_protocols(self.results.suite)))
+            self.get_board(protocol)
+            for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
         ]
 
     @property
@@ -165,7 +167,7 @@ class SuiteView:
     @property
     def pictures(self) -> Pictures | None:
         """Return pictures of test images; None if the store has neither rankings nor a file of pictures."""
-        return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
+        return self.get_or_compute("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
     def states(self) -> dict[Point, tuple[str, str]]:
@@ -173,7 +175,7 @@ class SuiteView:
         assert self.store, "only pages have a store"
         return find_run_states(self.results, self.store)
 
-    def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
+    def get_or_compute(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part with this name, computed once even if several visitors ask at the same time."""
         with self._lock:
             if name not in self._made:
@@ -204,7 +206,7 @@ class LiveStore:
         Raises:
             StoreError: The database cannot be read.
         """
-        with self._lock, self._store.database.at_once():
+        with self._lock, self._store.database.hold_connection():
             state = self._store.state()
             if state != self.state:
                 order = list_suites_in_order(self._store)
@@ -231,7 +233,7 @@ class LiveStore:
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
-        stamp = self._store.stamp(suite.dataset, suite.model)
+        stamp = self._store.make_stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
         found = read_suite(self._store, suite, self._folder, self._selection)
@@ -246,7 +248,7 @@ class LiveStore:
                     seen.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
-                    with self._lock, self._store.database.at_once():
+                    with self._lock, self._store.database.hold_connection():
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.views().values():
@@ -263,7 +265,7 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
     The newest version of each name comes first; users' suites come last.
     """
-    listed, there = list(SUITES), store.places()
+    listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
     named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
     found = [*named, *reversed(read_suites(store.database))]
@@ -271,12 +273,12 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
-    """Return the sort key of suites: those with rows first, then by leading protocol."""
-    return not results.has_rows, _rank_suite(results.suite, results.leading)
+    """Return the sort key of suites: those with rows first, then by headline protocol."""
+    return not results.has_rows, _rank_suite(results.suite, results.headline_protocol)
 
 
 def _rank_suite(suite: SuiteSpec, first: Protocol) -> int:
-    """Rank a suite by its leading protocol: ROAR with own-network gain, matched gain, others."""
+    """Rank a suite by its headline protocol: ROAR with own-network gain, matched gain, others."""
     if has_combined_table(suite) and first in (ROAR, OWN_NETWORK):
         return 0
     return 1 if first == MATCHED else 2

@@ -270,7 +270,7 @@ def _read_processor() -> str:
 
 
 @cache
-def keep_freed_memory() -> None:
+def keep_freed_cpu_memory() -> None:
     """Make glibc's malloc keep freed memory for the next request.
 
     By default malloc returns the memory of each large tensor to the system, which then zeroes the memory of the next
@@ -281,8 +281,8 @@ def keep_freed_memory() -> None:
             mallopt(option, size)
 
 
-def release_freed_memory() -> None:
-    """Return the freed memory of all threads to the system, which `keep_freed_memory` keeps for each thread."""
+def release_freed_cpu_memory() -> None:
+    """Return the freed memory of all threads to the system, which `keep_freed_cpu_memory` keeps for each thread."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
 

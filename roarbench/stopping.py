@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from types import FrameType
 
 ENDED = 128 + signal.SIGTERM  # a shell's exit code after SIGTERM
-_asked = threading.Event()
-asked = _asked.is_set  # whether SIGTERM has arrived
+_stop_requested = threading.Event()
+is_stop_requested = _stop_requested.is_set  # whether SIGTERM has arrived
 _busy = threading.Event()
 
 
 def end_on_sigterm() -> None:
     """End this process on SIGTERM from now on, except inside `defer_stop`."""
-    signal.signal(signal.SIGTERM, _hear)
+    signal.signal(signal.SIGTERM, _handle_sigterm)
 
 
-def _hear(number: int, frame: FrameType | None) -> None:
-    _asked.set()
+def _handle_sigterm(number: int, frame: FrameType | None) -> None:
+    _stop_requested.set()
     if not _busy.is_set():
         os._exit(ENDED)
 
@@ -47,7 +47,7 @@ def keep_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def defer_stop() -> Iterator[None]:
-    """Defer a request to end this process: the block checks `asked` often and raises SystemExit itself."""
+    """Defer a request to end this process: the block checks `is_stop_requested` often and raises SystemExit itself."""
     _busy.set()
     try:
         yield

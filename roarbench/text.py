@@ -39,7 +39,7 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
-def format_place(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
+def format_rank(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
     """Format a place as an interval such as `2-4`, in brackets for a row that was added to the suite."""
     if place is None:
         return MISSING

@@ -108,7 +108,7 @@ def first_view(estimators: int, folder: Path) -> None:
 
 def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
     """Serve the app, which has kept no page."""
-    from leaderboard.commands import run_app
+    from leaderboard.cli import run_app
 
     install(estimators)
     os.environ["XDG_CACHE_HOME"] = cache

@@ -290,9 +290,9 @@ def test_kept_memory_returns_to_the_system():
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1])
 
-    devices.keep_freed_memory()
+    devices.keep_freed_cpu_memory()
     used = torch.ones(2**25)  # 128 MB
     whole = resident()
     del used
-    devices.release_freed_memory()
+    devices.release_freed_cpu_memory()
     assert resident() < whole - 2**14  # pages of 4 kB

@@ -25,7 +25,7 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.job_interface import Job, perform_job
 from roarbench.local_workers import LocalEngine
-from roarbench.store.leases import _start_time
+from roarbench.store.leases import _read_start_time
 from tests.helpers.commands import eventually
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
@@ -53,7 +53,7 @@ def raising(error):
 
 
 def is_alive(pid):
-    return bool(_start_time(pid))  # a zombie has none
+    return bool(_read_start_time(pid))  # a zombie has none
 
 
 def test_each_class_of_error():
@@ -272,11 +272,11 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
 
 ENDED_TWICE = """
 import time
-from roarbench.stopping import asked, defer_stop, end_on_sigterm
+from roarbench.stopping import defer_stop, end_on_sigterm, is_stop_requested
 end_on_sigterm()
 with defer_stop():
     print("ready", flush=True)
-    while not asked():
+    while not is_stop_requested():
         time.sleep(0.01)
     print("kept", flush=True)
 print("ready", flush=True)

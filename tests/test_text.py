@@ -7,7 +7,7 @@ from roarbench.text import (
     format_decimals,
     format_interval,
     format_percent,
-    format_place,
+    format_rank,
     make_printable,
     wrap_lines,
 )
@@ -16,7 +16,7 @@ from roarbench.text import (
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
     places = (None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1")
     places += (Place(3, 2, 4, joining=True), "(2-4)"), (Place(3, joining=True), "(3)")
-    assert [format_place(place) for place, _ in places] == [words for _, words in places]
+    assert [format_rank(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),
         (Estimate(7.38, 6.4, 8.42), "+7.4 [+6.4, +8.4]"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.advice import advise
-from leaderboard.board_records import BoardRecord
+from leaderboard.board_contents import BoardContents
 from leaderboard.combined_board import PairedBoard
 from leaderboard.figure import draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
@@ -14,10 +14,10 @@ from leaderboard.scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
-from roarbench.plan.suites import find_leading_protocols
+from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import format_csv, format_json
-from roarbench.text import format_place
+from roarbench.text import format_rank
 
 BOTH = "Both questions"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
@@ -25,7 +25,7 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
-    other = "" if protocol == view.leading and not view.asks_both else protocol.name
+    other = "" if protocol == view.headline_protocol and not view.is_combined else protocol.name
     named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=named, level=level)
 
@@ -41,7 +41,10 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _choose(view, at, "level", ["", *measured])
     levels = (float(level),) if level else ()
-    board, tables = view.board_of(protocol, unit, levels), [view.table(protocol, unit, levels)] if live else view.tables
+    board, tables = (
+        view.get_board(protocol, unit, levels),
+        [view.table(protocol, unit, levels)] if live else view.tables,
+    )
     heading = board.headline or f"{view.title}: {protocol.tab}"
     units, stem = view.results.units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {
@@ -62,7 +65,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
         "suites": _suites(site, view),
-        "legend": [("", board.key)],
+        "legend": [("", board.colour_legend)],
         "key": list(list_key_entries(board)),
         "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
@@ -76,7 +79,7 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "view": view,
         "board": board,
         "tab": BOTH,
-        "card": "" if site.live else site.file(file, draw_preview_card(view.board_of(OWN_NETWORK), heading)),
+        "card": "" if site.live else site.file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": advise(board),
         "drawn": make_scatter([board]),
@@ -84,7 +87,7 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "units": [],
         "levels": [],
         "suites": _suites(site, view),
-        "legend": [(question.title, question.key) for question in board.questions],
+        "legend": [(question.title, question.colour_legend) for question in board.questions],
         "files": _files(site, view, view.slug, view.tables),
     }
 
@@ -112,35 +115,37 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
     def written() -> dict[str, str]:
         return {"csv": format_csv(*tables), "json": "[" + ",\n".join(map(format_json, tables)) + "]"}
 
-    texts = view.kept(("files", name), written)
+    texts = view.get_or_compute(("files", name), written)
     return [(kind.upper(), site.file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
 def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions, for each protocol of the suite, and for leading protocols of suites on the same
+    """Yield a tab for both questions, for each protocol of the suite, and for headline protocols of suites on the same
     images.
     """
-    if view.asks_both:
+    if view.is_combined:
         yield BOTH, site.to("board", view.slug), shown is None
     others = {
         protocol: other
         for other in reversed(view.siblings)
-        for protocol in find_leading_protocols(other.results.suite)
+        for protocol in find_headline_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }
     found = others | dict.fromkeys(view.protocols, view)
     order = dict.fromkeys((*view.protocols, *others))
-    for protocol in sorted(order, key=lambda each: (each != view.leading, each != ROAR, found[each] is not view)):
+    for protocol in sorted(
+        order, key=lambda each: (each != view.headline_protocol, each != ROAR, found[each] is not view)
+    ):
         whose = found[protocol]
         label = protocol.tab + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
         yield label, site.at(find_board_address(whose, protocol)), whose is view and protocol == shown
 
 
-def list_key_entries(board: BoardRecord) -> Iterator[str]:
+def list_key_entries(board: BoardContents) -> Iterator[str]:
     """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        place = format_place(ranges[0]._replace(joining=False)).replace("-", "–")
+        place = format_rank(ranges[0]._replace(joining=False)).replace("-", "–")
         yield (
             f"Place {place}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
             "overlap although a verdict, which compares a row only with the controls, is significant."

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.board_records import BoardRow
+from leaderboard.board_contents import BoardRow
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page_text import make_plain
@@ -18,7 +18,7 @@ _EACH = 2  # images in favour of each row
 def has_two_rows(view: SuiteView) -> bool:
     """Return whether there are results of two rows, without computing a board."""
     run = view.results.by_estimator.keys() & set(view.results.suite.placed)
-    return len(run) > 1 and view.leading != MASK_ONLY
+    return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
@@ -29,7 +29,11 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "view": view,
         "found": [
-            (each, compare_rows(view.evidence, view.leading, view.evidence.unit, each[0].id, each[1].id), sheets)
+            (
+                each,
+                compare_rows(view.evidence, view.headline_protocol, view.evidence.unit, each[0].id, each[1].id),
+                sheets,
+            )
             for each, sheets in pairs
         ],
         "rows": rows.values(),

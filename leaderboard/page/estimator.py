@@ -6,7 +6,7 @@ from itertools import islice, product
 from math import prod
 from typing import Any
 
-from leaderboard.board_records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
+from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
 from leaderboard.combined_board import Answer, PairedBoard
 from leaderboard.figure import Figure, make_figure
 from leaderboard.links import Address, PageNotFound, Site
@@ -22,10 +22,10 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
-from roarbench.report.estimator_facts import make_profile, make_run_command
+from roarbench.report.estimator_facts import make_estimator_facts, make_run_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
-from roarbench.text import format_interval, format_place, typeset
+from roarbench.text import format_interval, format_rank, typeset
 
 _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 
@@ -43,7 +43,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         commands[make_run_command(other.results, name)].append(make_plain(other.title))
     return {
         "row": row,
-        "about": make_profile(name, (view.results for view in views)),
+        "about": make_estimator_facts(name, (view.results for view in views)),
         "origin": _describe_who_and_when(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
@@ -69,13 +69,13 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
-    """Return the boards of the leading protocols that have a row, or else those of other protocols."""
-    leading = [board for board in view.leading_boards if name in board.by_id]
+def _boards(view: SuiteView, name: str) -> list[BoardContents]:
+    """Return the boards of the headline protocols that have a row, or else those of other protocols."""
+    leading = [board for board in view.headline_boards if name in board.by_id]
     return leading or [board for board in view.boards if name in board.by_id]
 
 
-def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> str:
+def _verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
     paired = (view.paired for view in views)
     both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
@@ -125,7 +125,7 @@ _ABOUT_NETWORK = {
 }
 
 
-def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
+def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     """Describe the verdict in a sentence or two."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
@@ -150,12 +150,12 @@ def write_verdict_sentence(board: BoardRecord, row: BoardRow) -> str:
     return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 
-def _place(board: BoardRecord, row: BoardRow) -> str:
+def _place(board: BoardContents, row: BoardRow) -> str:
     """Describe the row's rank among the suite's rows; other added rows do not count."""
     if not row.place:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
-    place = format_place(row.place._replace(joining=False)).replace("-", "–")
+    place = format_rank(row.place._replace(joining=False)).replace("-", "–")
     return (
         f", place {place} if it alone were added to the suite’s {rows} rows,"
         if row.added
@@ -163,7 +163,7 @@ def _place(board: BoardRecord, row: BoardRow) -> str:
     )
 
 
-def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
+def explain_disagreement(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
     """Explain why a row wins on one board and loses on another, if one of them is ROAR's; empty otherwise."""
     shown = [(board.protocol, row) for _, board, row in found]
     winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
@@ -207,7 +207,7 @@ def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, .
     )
 
 
-def collect_doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+def collect_doubts(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
     """Return the doubts about a row: each sentence once, whether it is grave on any board, and the boards.
 
     Sentences that differ only in their suffix are merged.

@@ -46,7 +46,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         rows.append((name == wanted, *find_display_name(name), href, () if live else find_sheet(site, view, name)))
     href, now = find_sheet(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
-    levels = len(view.board_of(protocol).levels)
+    levels = len(view.get_board(protocol).levels)
     name, detail = find_display_name(wanted)
     return {
         "view": view,

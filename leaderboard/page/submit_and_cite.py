@@ -3,14 +3,14 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from leaderboard.board_records import BEATS, BoardRecord
+from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.page_text import REPOSITORY, make_plain
 from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.estimator_facts import make_profile
+from roarbench.report.estimator_facts import make_estimator_facts
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
@@ -55,7 +55,7 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
     view = site.view(at)
     boards = _boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
-    papers = (paper for name in names for paper in make_profile(name, [view.results]).papers)
+    papers = (paper for name in names for paper in make_estimator_facts(name, [view.results]).papers)
     return {
         "view": view,
         "figures": [
@@ -68,9 +68,9 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def _boards(view: SuiteView) -> list[BoardRecord]:
+def _boards(view: SuiteView) -> list[BoardContents]:
     """Return the boards of both questions if the suite has them, else its first board."""
-    return view.leading_boards if view.asks_both else [view.board]
+    return view.headline_boards if view.is_combined else [view.board]
 
 
 def write_bibtex(view: SuiteView) -> str:
@@ -103,7 +103,7 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
         names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
         found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((each for each in views.values() if each.results.suite == before), None)
-    if old and old.leading == view.leading:
+    if old and old.headline_protocol == view.headline_protocol:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
         found += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import advise
-from leaderboard.board_records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
+from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address

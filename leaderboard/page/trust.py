@@ -43,13 +43,13 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
 def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
     """Return the suites with the paper's protocols or own-network gain."""
     asked = (ROAR, MORF, OWN_NETWORK)
-    return [view for view in views.values() if any(view.results.begun(protocol) for protocol in asked)]
+    return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in asked)]
 
 
 def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the claims page: each claim with its verdict per table."""
     found = {
-        view: view.kept("claims", partial(list_claims, view.evidence))
+        view: view.get_or_compute("claims", partial(list_claims, view.evidence))
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {

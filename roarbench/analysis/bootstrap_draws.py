@@ -50,17 +50,17 @@ class Evidence:
     @cached_property
     def main(self) -> Drawn:
         """Return gains and accuracies under the main protocol."""
-        return self.drawn(self.protocol, self.unit)
+        return self.get_draws(self.protocol, self.unit)
 
     @cached_property
     def roar(self) -> Drawn:
         """Return gains and accuracies under ROAR."""
-        return self.drawn(ROAR, self.unit)
+        return self.get_draws(ROAR, self.unit)
 
     @cached_property
     def masks(self) -> Drawn:
         """Return accuracies of networks trained on removal masks alone."""
-        return self.drawn(MASK_ONLY, self.unit)
+        return self.get_draws(MASK_ONLY, self.unit)
 
     @property
     def mask_level(self) -> float:
@@ -83,21 +83,21 @@ class Evidence:
         """Return the gains under KAR, MoRF and LeRF, without the main protocol and protocols that the suite lacks."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
         others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
-        return {protocol: self.drawn(protocol, self.unit) for protocol in others}
+        return {protocol: self.get_draws(protocol, self.unit) for protocol in others}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
         """Return the draws of the main protocol for each of its units in the suite."""
         blocks = self.suite_results.suite.blocks
         units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
-        return {unit: self.drawn(self.protocol, unit) for unit in units}
+        return {unit: self.get_draws(self.protocol, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
         """Return the draws of the main protocol for each fill value in the suite."""
         asked = (self.protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
-        return {fill: self.drawn(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
+        return {fill: self.get_draws(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def retrained(self) -> Drawn:
@@ -119,7 +119,7 @@ class Evidence:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def drawn(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
+    def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
         if asked not in self._kept:
@@ -132,34 +132,34 @@ class Evidence:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
         if protocol.by_networks:
             return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
-        scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
+        scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.get_draws(protocol, unit)
         if scores is None:
             return None
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
-        return drop_verdicts(judged) if self.suite_results.at_chance else judged
+        return drop_verdicts(judged) if self.suite_results.at_chance_warning else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows, with the verdict of the tables.
 
         Returns None for networks at chance, for own-network gain, and if there are no intervals.
         """
-        scores = self.suite_results.scores(protocol, unit)
-        if scores is None or self.suite_results.at_chance or protocol.by_networks:
+        scores = self.suite_results.collect_correctness(protocol, unit)
+        if scores is None or self.suite_results.at_chance_warning or protocol.by_networks:
             return None
         if (protocol, unit) not in self._judges:
-            drawn = self.drawn(protocol, unit)
+            drawn = self.get_draws(protocol, unit)
             self._judges[protocol, unit] = Judge.of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
         return self._judges[protocol, unit].compare(first, second)
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
-        scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
-        spread = self.suite_results.spread(protocol, fill) if scores.levels else None
+        scores = self.suite_results.collect_correctness(protocol, unit, fill=fill) or _NOTHING
+        spread = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
         draws = draw_resamples(scores, self.bootstrap, spread)
         return Drawn.of(scores, protocol, self.bootstrap, spread, draws)
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
-        one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))
+        one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
         shared = (
             replace(one.scores, levels=levels, inconsistent=one.scores.inconsistent | other.scores.inconsistent)
@@ -171,10 +171,10 @@ class Evidence:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return ROAR if a suite has results of ROAR, or has ROAR and no results; otherwise the leading protocol.
+    """Return ROAR if a suite has results of ROAR, or has ROAR and no results; otherwise the headline protocol.
 
-    If the leading protocol has no gains (mask-only), ROAR is returned instead.
+    If the headline protocol has no gains (mask-only), ROAR is returned instead.
     """
-    leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
+    leading, has = suite_results.headline_protocol, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
-    return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading
+    return ROAR if waits or suite_results.has_started(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading

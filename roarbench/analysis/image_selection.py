@@ -34,8 +34,8 @@ class ImageAnswers(NamedTuple):
 
 
 def find_pictured_protocol(results: SuiteResults) -> Protocol:
-    """Return the protocol whose masks are shown: own-network gain if it has results, otherwise the leading protocol."""
-    return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
+    """Return the protocol whose masks are shown: own-network gain if it has results, else the headline protocol."""
+    return OWN_NETWORK if results.has_started(OWN_NETWORK) else results.headline_protocol
 
 
 def count_correct_predictions_per_image(
@@ -54,8 +54,8 @@ def _answers(
     if protocol.by_networks:
         found = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
-    twins = [protocol.counterpart(name) for name in names]
-    held = results.held(protocol, unit).items()
+    twins = [protocol.make_paired_twin_id(name) for name in names]
+    held = results.find_results(protocol, unit).items()
     own, other = (
         [made.answers for (name, t), seeds in held if name in rows and t > 0 for made in seeds.values()]
         for rows in (names, twins)

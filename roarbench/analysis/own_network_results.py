@@ -40,7 +40,7 @@ def load_own_network_board(
     judged = compute_own_network_board(
         scores, _find_kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown
     )
-    return drop_verdicts(judged) if results.at_chance else judged
+    return drop_verdicts(judged) if results.at_chance_warning else judged
 
 
 def compute_own_network_gains(
@@ -80,7 +80,7 @@ def load_kept_under_own_and_next_map(
 
     Each of the two lists has one array, bool (images,), per network and level.
     """
-    held, each = results.held(protocol, unit), find_estimator(name).hangs_on_network
+    held, each = results.find_results(protocol, unit), find_estimator(name).depends_on_network
     found = (_make_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
     grids = [grid for grid in found if grid]
     own, other = (
@@ -97,7 +97,7 @@ def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Co
         rows,
         tuple(t for t in asked if t in levels) or asked,
         {},
-        inconsistent=frozenset(results.inconsistent(protocol, unit)),
+        inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].is_ranked),
         submitted=results.suite.entered,
         model_free_controls=frozenset(name for name in rows if records[name].is_model_free),
@@ -106,12 +106,12 @@ def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Co
 
 def _find_kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
     """Return which predictions stay the same, by row, for rows with complete and consistent results."""
-    held, shared = results.held(protocol, unit), _find_shared_images(results, protocol, unit)
+    held, shared = results.find_results(protocol, unit), _find_shared_images(results, protocol, unit)
     found: dict[str, Kept] = {}
     if shared is None or not shared.any():
         return found
     for name in scores.estimators:
-        each = find_estimator(name).hangs_on_network
+        each = find_estimator(name).depends_on_network
         grids = [_make_grid(results, held.get((name, t), {}), each) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
@@ -124,7 +124,7 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
 
     Returns None if predictions are missing or there are too few networks.
     """
-    untouched = _make_grid(results, results.held(protocol, unit).get(UNTOUCHED, {}), each=True)
+    untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), each=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     shared: NDArray[np.bool_] = np.all([one.answers for row in untouched for one in row], axis=0)

@@ -110,7 +110,7 @@ def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return a suite's results in an open store; raises CallerError as `load_suite_results` does."""
     notes = list_image_notes(results, query.store, suite.dataset)
-    known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
+    known = [given for *_, given in results.list_versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_images(suite, query, notes, results) if query.data else None
     found = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
@@ -136,7 +136,9 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, notes:
 
 def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
-    suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == query.limit]
+    suite_results = [
+        data for data, limit, _ in results.list_versions(suite.dataset, suite.model) if limit == query.limit
+    ]
     mine = [note for note in notes if note.limit == query.limit]
     known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
     begun = [name for name in known if name.startswith(query.data) and len(query.data) >= _FEWEST]
@@ -221,7 +223,7 @@ def _is_union_of_suites(others: Iterable[Mapping[Point, str]], own: Mapping[Poin
     """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
     for keys in (set(each.values()) for each in others):
-        if left & keys and results.done(keys) == keys:
+        if left & keys and results.find_done_keys(keys) == keys:
             left -= keys
     return bool(own) and not left
 
@@ -231,12 +233,12 @@ def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: R
     if not own.items() <= keys.items():
         return None
     others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
-    return len(results.done(others))
+    return len(results.find_done_keys(others))
 
 
 def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
     """Return the rows without a rank in all suites that use these results, by suite title."""
-    cells = [result.run.cell for result in results.results(keys).values()]
+    cells = [result.run.cell for result in results.read_results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
     suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
     dropped = {}
@@ -247,7 +249,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
         ):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_shared_runs(suite_results, results):
-                dropped[suite_results.title] = suite_results.dropped
+                dropped[suite_results.title] = suite_results.unranked_rows
     return dropped
 
 

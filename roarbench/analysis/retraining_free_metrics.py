@@ -66,7 +66,7 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
     """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
     reference = make_reference(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
-    making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
+    making = {estimator: suite.maps if estimator.uses_shared_pass else Making.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(
             data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, making[estimator]
@@ -87,7 +87,7 @@ def compute_probability_drops(
     if not protocol.has_probabilities:
         return {}
     found = _probabilities(suite_results, protocol, unit)
-    mixed, untouched = suite_results.inconsistent(protocol, unit), found.get(UNTOUCHED)
+    mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), found.get(UNTOUCHED)
     if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)
@@ -97,7 +97,7 @@ def compute_probability_drops(
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
     """Return the predicted class's probability for each image, by point, averaged over seeds."""
     found: dict[Point, Floats] = {}
-    for point, seeds in suite_results.held(protocol, unit).items():
+    for point, seeds in suite_results.find_results(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
         row = np.asarray(np.mean(known, axis=0, dtype=np.float64) if known else np.nan)
         if ((row >= 0) & (row <= 1)).all():  # comparisons with NaN are false

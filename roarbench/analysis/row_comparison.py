@@ -54,7 +54,7 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
-    drawn = evidence.drawn(protocol, unit)
+    drawn = evidence.get_draws(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)
     gain = comparison.difference if comparison else _difference(evidence, drawn, unit, first, second)
     held = (drawn.scores.differences or drawn.scores).correct

@@ -110,7 +110,7 @@ def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
 
     The result is empty without intervals.
     """
-    if evidence.suite_results.at_chance:
+    if evidence.suite_results.at_chance_warning:
         return ()
     lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
     return tuple(t for t, low in lows.items() if low is not None and low <= 0)
@@ -158,7 +158,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
-    if not known or evidence.suite_results.at_chance:
+    if not known or evidence.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
     found = estimate_share(part, whole, evidence.bootstrap.confidence)
     if found.low is None:

@@ -70,7 +70,7 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    found = store.versions(suite.dataset, suite.model)
+    found = store.list_versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
@@ -208,7 +208,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     suite = set_explained_weights(versions.suite, version.given)
     runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
-    found = store.results(by_key, by_key)
+    found = store.read_results(by_key, by_key)
     results = {point: found[run.key] for point, run in runs.items() if run.key in found}
     return SuiteResults(
         suite,
@@ -253,7 +253,7 @@ def _spread_doubts(own: dict[str, str], estimators: Iterable[str]) -> dict[str, 
 
 def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
     keys = [build_run(suite, point, version.data, version.limit).key for point in list_reference_points(suite)]
-    found = store.results(keys)
+    found = store.read_results(keys)
     return {number: found[key] for number, key in enumerate(keys) if key in found}
 
 
@@ -334,7 +334,10 @@ def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Ques
     points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys
-    tried = {*results.failures.history([keys[point] for point in missing]), *(lease.key for lease in results.running())}
+    tried = {
+        *results.failures.history([keys[point] for point in missing]),
+        *(lease.key for lease in results.list_leases()),
+    }
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
     return {_make_row_key(cell.estimator, cell.order, cell.retrain) for cell in cells}
 

@@ -30,7 +30,7 @@ from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
-from roarbench.stats.variance_components import Spread, estimate_spread
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 
@@ -88,7 +88,7 @@ class SuiteResults:
         Deviations are a reduced data set, other images, other explained networks, and networks at chance.
         """
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
-        void = (VOID,) if self.at_chance else ()
+        void = (VOID,) if self.at_chance_warning else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
     @property
@@ -126,22 +126,22 @@ class SuiteResults:
         return self.suite.dataset_record.classes
 
     @cached_property
-    def leading(self) -> Protocol:
+    def headline_protocol(self) -> Protocol:
         """Return the default protocol: the suite's first protocol with results, or its first if none has results."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
-        return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
+        return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
 
-    def begun(self, protocol: Protocol) -> bool:
+    def has_started(self, protocol: Protocol) -> bool:
         """Return whether a protocol has a result of any row; with two masks per image, a result for the second mask."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     @cached_property
-    def at_chance(self) -> str:
+    def at_chance_warning(self) -> str:
         """State that the networks are at chance, so no number has a meaning; empty if they are above chance.
 
-        The networks are those of the leading protocol; their mean accuracy on untouched images is tested as if it were
+        The networks are those of the headline protocol; their mean accuracy on untouched images is tested as if it were
         the accuracy of one network.
         """
         return describe_at_chance(self._untouched_results, self.classes)
@@ -159,14 +159,14 @@ class SuiteResults:
         return sum(row.correct for row in held) / sum(row.total for row in held)
 
     @property
-    def reference_words(self) -> str:
+    def reference_accuracy_text(self) -> str:
         """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
         held = [self.references[number] for number in sorted(self.references)]
         return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        asked = (CLEAN, self.leading.retrain)
+        asked = (CLEAN, self.headline_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
     @cached_property
@@ -174,7 +174,7 @@ class SuiteResults:
         """Return whether the suite has results at all its points."""
         return len(self.results) == len(expand_points(self.suite))
 
-    def scores(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
+    def collect_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
         """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
 
         The default fill is that of the protocol's tables. A protocol derived from two others returns the correctness of
@@ -190,7 +190,7 @@ class SuiteResults:
         rows, levels = self.suite.shared(protocol, unit, fill)
         if not levels or protocol.by_networks:  # correctness per image has no meaning for these protocols
             return None
-        held, others = (self.held(part, unit, fill) for part in (parts[0], parts[-1]))
+        held, others = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
@@ -198,7 +198,7 @@ class SuiteResults:
         correct = Answers(found)
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
-        mixed = frozenset(self.inconsistent(protocol, unit, fill))
+        mixed = frozenset(self.explain_inconsistent_rows(protocol, unit, fill))
         alike = {
             name
             for name, curve in self._curves(protocol, unit, fill).items()
@@ -220,7 +220,7 @@ class SuiteResults:
         found = dict.fromkeys(block.unit for block in self.suite.blocks)
         return tuple(unit for unit in found if self.levels(protocol, unit))
 
-    def held(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
+    def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is that of its tables."""
         held: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
         fill = fill or self.suite.fill(protocol)
@@ -234,7 +234,7 @@ class SuiteResults:
                 held[cell.estimator, cell.t][result.run.seed] = result
         return dict(held)
 
-    def inconsistent(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
+    def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
         """Return why rows have no gain and no rank although they are complete: their results are inconsistent.
 
         The same training on two machines gives slightly different networks and rankings. Rows without a recorded
@@ -260,16 +260,16 @@ class SuiteResults:
         return find_usual_weights(explained, self._number, self.suite.entered)
 
     @property
-    def dropped(self) -> list[Dropped]:
+    def unranked_rows(self) -> list[Dropped]:
         """Return the rows that have no rank because their results are inconsistent."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
             Dropped(protocol.name, unit, name, reason)
             for protocol, unit, fill in boards
-            for name, reason in self.inconsistent(protocol, unit, fill).items()
+            for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
 
-    def machines(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
+    def find_machine_differences(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
         """Return the settings that differ between the machines that computed one curve, by estimator.
 
         Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
@@ -282,17 +282,17 @@ class SuiteResults:
         """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
         for part in protocol.made_of or (protocol,):
-            for (name, _), seeds in self.held(part, unit, fill or self.suite.fill(protocol)).items():
+            for (name, _), seeds in self.find_results(part, unit, fill or self.suite.fill(protocol)).items():
                 rows[name] += seeds.values()
         clean = rows.pop(CLEAN, [])
         return {name: [*clean, *found] for name, found in rows.items()}
 
-    def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
+    def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
         found = [*self._untouched_results, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
-                for seeds in self.held(part, unit, self.suite.fill(protocol)).values():
+                for seeds in self.find_results(part, unit, self.suite.fill(protocol)).values():
                     found += seeds.values()
         return found
 
@@ -301,20 +301,22 @@ class SuiteResults:
 
         Verdicts are adjusted for all rows with results, whether or not they are shown; by default all are shown.
         """
-        scores = self.scores(protocol, unit)
+        scores = self.collect_correctness(protocol, unit)
         if scores is None:
             return None
-        judged = compute_board(scores, protocol, spread=self.spread(protocol), shown=estimators)
-        return drop_verdicts(judged) if self.at_chance else judged
+        judged = compute_board(scores, protocol, spread=self.estimate_variance(protocol), shown=estimators)
+        return drop_verdicts(judged) if self.at_chance_warning else judged
 
-    def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
+    def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
         """Estimate the variance between explained networks and between trainings under a protocol, over all units.
 
         Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
         networks are trained on other images.
         """
-        found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
-        return select_variance_components(protocol, estimate_spread(scores.differences or scores for scores in found))
+        found = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
+        return select_variance_components(
+            protocol, estimate_variance_components(scores.differences or scores for scores in found)
+        )
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
@@ -351,7 +353,7 @@ def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint,
     references: dict[tuple[str, float], tuple[str, ...]] = {}
     mixed = set(scores.inconsistent)
     for name, t in scores.correct:
-        other_row = protocol.counterpart(name) if protocol.paired else RANDOM
+        other_row = protocol.make_paired_twin_id(name) if protocol.paired else RANDOM
         against = name if t == 0 or protocol.made_of else other_row
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = held[name, t], others.get((against, t), {})

@@ -1,6 +1,6 @@
 """Check each estimator for known criticisms of ROAR, from stored correctness.
 
-For a suite without ROAR, the panel checks the leading protocol. docs/validity.md explains the numbers and marks.
+For a suite without ROAR, the panel checks the headline protocol. docs/validity.md explains the numbers and marks.
 Missing results are None, never 0.
 """
 
@@ -41,7 +41,7 @@ class Panel:
 
 def can_check_validity(suite_results: SuiteResults) -> bool:
     """Return whether there are results for the panel's checks: results of ROAR, or of both MoRF and LeRF."""
-    return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
+    return suite_results.has_started(ROAR) or (suite_results.has_started(MORF) and suite_results.has_started(LERF))
 
 
 def compute_validity_panel(
@@ -73,7 +73,7 @@ def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evi
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
-    forms |= {other.suite_results.title: other.drawn(evidence.protocol, other.unit) for other in others}
+    forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in others}
     return {name: _alike(evidence.main, drawn, rows) for name, drawn in forms.items()}
 
 

@@ -67,7 +67,7 @@ class GivenNetwork(NamedTuple):
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
         return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
 
-    def built(self, images: Tensor) -> nn.Module:
+    def rebuild(self, images: Tensor) -> nn.Module:
         """Rebuild the network from its file, in eval mode, for images like the given ones."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
         made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
@@ -89,7 +89,7 @@ def write_array_suite(
     `suite.toml` by key. `root` is the store's folder, `network` the FILE.py:FUNCTION that builds the network. `say`
     gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
     """
-    splits = _splits(train, test)
+    splits = _read_splits(train, test)
     if train is None and (
         trains := [one for one in settings["protocols"] if find_protocol(one).retrain is not ScoredNetwork.NONE]
     ):
@@ -98,13 +98,13 @@ def write_array_suite(
             f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
         )
     few = splits[Split.TEST].images[:_FEW]
-    given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
+    given = _convert_network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
     for split, one in splits.items():
         check_labels(one.labels, given.classes, f"{split} labels")
     kept = find_value_range(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(one.images.numpy(), kept) for split, one in splits.items()}
     _check_steps(splits, pixels, kept, given, say)
-    text = _suite_text(settings, splits, given)
+    text = _write_suite_text(settings, splits, given)
     state = given.state
     hashed = hashlib.sha256(text.encode() + given.source.encode())
     labels = [one.labels for one in splits.values()]
@@ -126,7 +126,7 @@ def write_array_suite(
     return folder
 
 
-def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
+def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
     """Return the given splits, training images first; CallerError if there are none, or if they do not fit together."""
     given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
     found = {split: _read_pair(one, split) for split, one in given.items()}
@@ -146,7 +146,7 @@ def _read_pair(pair: Any, split: Split) -> Given:
     return Given(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
+def _convert_network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
     """Convert a network to files and try it on some images; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
@@ -161,7 +161,7 @@ def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], obje
             source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
             given = given._replace(source=source, function=function)
         try:
-            check_rebuilt(whole, given.built(few), few)
+            check_rebuilt(whole, given.rebuild(few), few)
         except RuntimeError as error:  # weights do not fit
             seen = fit_on_one_line(str(error), 160)
             raise CallerError(
@@ -216,14 +216,14 @@ def _predict(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([read_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
-def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
+def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
     """Return the text of the suite's file; it also lists the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
     protocols, fills = lines.pop("protocols"), lines.pop("fills")
     whole = Split.TRAIN in splits and len(np.unique(first.labels)) == given.classes
-    full = not _takes_smaller(given, first.images[:1])
+    full = not _accepts_smaller_images(given, first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
@@ -234,22 +234,22 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
             f"[network]\nname = 'network.py:{given.function}'",
             *write_recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
-            *(_block(protocol, fills) for protocol in protocols),
+            *(_make_block(protocol, fills) for protocol in protocols),
             "",
         ]
     )
 
 
-def _block(protocol: str, fills: list[str]) -> str:
+def _make_block(protocol: str, fills: list[str]) -> str:
     """Return the block of a protocol with the fills that the protocol supports."""
     exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
 
 
-def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
+def _accepts_smaller_images(given: GivenNetwork, images: Tensor) -> bool:
     """Return whether a network accepts the smaller images of a recipe's first epochs."""
-    model = given.built(move_to_model(given.model, images)).train()
+    model = given.rebuild(move_to_model(given.model, images)).train()
     for share in BASE.sides:
         side = round(share * images.shape[2])
         try:
@@ -263,11 +263,11 @@ def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
-    table = pa.table({"image": [_png(one) for one in images], "label": labels})
+    table = pa.table({"image": [_encode_png(one) for one in images], "label": labels})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary), path.with_suffix(".new"))
 
 
-def _png(image: NDArray[np.uint8]) -> bytes:
+def _encode_png(image: NDArray[np.uint8]) -> bytes:
     encoded = io.BytesIO()
     Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(encoded, "PNG")
     return encoded.getvalue()

@@ -38,7 +38,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.adapters import Estimate, NoEstimate, find_entry_point
+from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point
 from roarbench.submissions.checks import refuse_unrepeatable_maps
 from roarbench.submissions.file import Submission, check_source, read_submission
 
@@ -99,11 +99,11 @@ def evaluate(
     listed = [estimators] if isinstance(estimators, str) else estimators
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
-    said = make_console(quiet)
-    suite.tune(protocol, said)
-    with suite.opened(said) as results:
-        evaluation = _Evaluation(suite, results, workers, said, protocol, seeds)
-        return evaluation.of(made, {name for name, one in given.items() if callable(one)})
+    console = make_console(quiet)
+    suite.tune(protocol, console)
+    with suite.opened(console) as results:
+        evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
+        return evaluation.evaluate_all(made, {name for name, one in given.items() if callable(one)})
 
 
 def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
@@ -133,16 +133,19 @@ def _try_function(made: Submission, plan: Plan) -> None:
     images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
     try:
         tried = _FunctionTrial(made.name, find_entry_point(module), model, images, targets)
-    except NoEstimate as error:
+    except NoEntryPoint as error:
         raise CallerError(str(error)) from None
     everything, before = torch.arange(_TRIED), _read_state(model)
-    once, drew = tried.maps(everything)
+    once, drew = tried.compute_maps_and_randomness(everything)
     if drew:  # an estimator that draws numbers gets one image at a time
-        alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
+        alone = [tried.compute_maps_and_randomness(row)[0] for row in 2 * torch.split(everything, 1)]
         once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
         refuse_unrepeatable_maps(once, again, again, again.flip(0))
     else:
-        again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
+        again, turned = (
+            tried.compute_maps_and_randomness(everything)[0],
+            [tried.compute_maps_and_randomness(rows)[0] for rows in torch.split(everything.flip(0), 3)],
+        )
         refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
     if not _has_same_state(before, _read_state(model)):
         raise CallerError(f"{made.name} changed the network (weights or mode); use copy.deepcopy(model)")
@@ -152,12 +155,12 @@ class _FunctionTrial(NamedTuple):
     """A function, and the noise images on which it is tried."""
 
     name: str
-    estimate: Estimate
+    estimate: EstimateFunction
     model: nn.Module
     images: Tensor
     targets: Tensor
 
-    def maps(self, rows: Tensor) -> tuple[Tensor, bool]:
+    def compute_maps_and_randomness(self, rows: Tensor) -> tuple[Tensor, bool]:
         """Return maps of some images, and whether random numbers were drawn; CallerError for unusable maps."""
         images, targets = self.images[rows], self.targets[rows]
         generator = torch.Generator().manual_seed(int(rows[0]))
@@ -193,11 +196,11 @@ class _Evaluation(NamedTuple):
     suite: Suite
     results: ResultsStore
     workers: int | None
-    said: Console
+    console: Console
     protocol: str
     seeds: int | None
 
-    def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
+    def evaluate_all(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
         """Run functions and files, then given maps under the protocols for which they suffice; return all rows."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
@@ -215,12 +218,12 @@ class _Evaluation(NamedTuple):
     def _store_submission(self, made: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
-        return store_submissions([made], mode, self.results, workspace, self.said).ids[0]
+        return store_submissions([made], mode, self.results, workspace, self.console).ids[0]
 
     def _evaluate_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
         plan = self._select_possible_protocols(name, maps)
-        work = self.suite.explained(plan, self.results, self.said)
+        work = self.suite.explained(plan, self.results, self.console)
         check_maps(name, maps, work)
         row = self._store_submission(make_maps_submission(name, maps), trusted=True)
         part = self._select_part(plan, [row])  # twins need a function, and maps have none
@@ -243,7 +246,7 @@ class _Evaluation(NamedTuple):
             seen = f"{name} has maps of test images only, but {left} of {plan.title} also needs maps of training images"
             raise CallerError(f'{seen}; pass {{"test": maps, "train": maps}}')
         run = ", ".join(asked)
-        self.said.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
+        self.console.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
     def _select_part(self, plan: Plan, ids: Collection[str]) -> Plan:
@@ -255,7 +258,7 @@ class _Evaluation(NamedTuple):
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run the missing runs of a part; return its rows, or raise RunError with all failures."""
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
-        finished = run_suite(request, workspace, self.results, self.said)
+        finished = run_suite(request, workspace, self.results, self.console)
         if finished.failed:
             failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{each['estimator']}: {each['reason']}" for each in failed)

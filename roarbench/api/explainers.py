@@ -16,7 +16,7 @@ from roarbench.api.inputs import to_tensor
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import hash_images, rank_maps
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.devices import keep_freed_memory, release_freed_memory
+from roarbench.devices import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -76,7 +76,7 @@ class Explainers:
         """
         table = {name: row for name, row in self.table.items() if name not in called}
         made = self._maps_of(table.values(), explained)
-        release_freed_memory()  # memory of the passes, which other threads may need
+        release_freed_cpu_memory()  # memory of the passes, which other threads may need
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids.numpy(), math.prod(unit.grid((c, h, w))))
         ranked = {}
@@ -158,7 +158,7 @@ class Explainers:
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
     """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first."""
-    keep_freed_memory()  # this process makes the maps
+    keep_freed_cpu_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
     named = listed if isinstance(listed, Mapping) else _name_ids(listed)
     if not named:
@@ -192,7 +192,13 @@ def _name_ids(given: Any) -> dict[str, str]:
 
 def _table_row(name: str) -> Estimator:
     row = find_estimator(name)
-    if row.submitted or row.uses_ground_truth or row.uses_prediction or row.variant != "trained" or not row.has_map:
+    if (
+        row.submitted
+        or row.uses_ground_truth
+        or row.uses_prediction
+        or row.explained_variant != "trained"
+        or not row.has_map
+    ):
         raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
     return row
 

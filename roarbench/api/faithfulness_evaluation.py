@@ -14,7 +14,7 @@ from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import Removal, check_model, list_networks, make_replacer, read_fill, set_evaluation_mode
+from roarbench.api.removal import Removal, list_networks, make_replacer, prepare_network, read_fill, set_evaluation_mode
 from roarbench.api.score_maps import Answers, Column, Request, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
@@ -60,10 +60,10 @@ def check(
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     replace = {fill: make_replacer(pixels, fill) for fill in fills}
-    columns = [Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
+    columns = [Column(order, fill, _select_levels(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with set_evaluation_mode(models):
-        networks = [check_model(each, pixels, _name(number)) for number, each in enumerate(models)]
+        networks = [prepare_network(each, pixels, _name_network(number)) for number, each in enumerate(models)]
         threads, logits = NetworkThreads.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
@@ -72,18 +72,18 @@ def check(
         request = Request(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
         explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
         answers = score_maps(request, explainers, threads)
-    return _table(answers, (targets == classes).numpy(), request)
+    return _make_table(answers, (targets == classes).numpy(), request)
 
 
-def _name(number: int) -> str:
+def _name_network(number: int) -> str:
     return f"network {number + 1} (sibling {number})" if number else "the network"
 
 
-def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
+def _select_levels(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
     return levels if fill == "mean" else (levels[len(levels) // 2],)
 
 
-def _table(answers: Mapping[str, Answers], untouched: NDArray[np.bool_], request: Request) -> CheckTable:
+def _make_table(answers: Mapping[str, Answers], untouched: NDArray[np.bool_], request: Request) -> CheckTable:
     """Compute gains over Random, paired over images, and own-network gains."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}

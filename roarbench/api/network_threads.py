@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_network
-from roarbench.devices import release_freed_memory
+from roarbench.devices import release_freed_cpu_memory
 from roarbench.estimators.engine import set_exact_modes
 
 _MOST = 4  # threads, each of which takes memory for the activations of a batch
@@ -69,7 +69,7 @@ class NetworkThreads(NamedTuple):
         try:
             with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (each,)) as threads:
                 while some := list(islice(left, len(self.copies))):
-                    release_freed_memory()
+                    release_freed_cpu_memory()
                     with set_exact_modes():
                         done = list(threads.map(work, self.copies, some))
                     yield from done

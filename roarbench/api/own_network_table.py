@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import Removal, check_model, list_networks, read_fill, set_evaluation_mode
+from roarbench.api.removal import Removal, list_networks, prepare_network, read_fill, set_evaluation_mode
 from roarbench.api.score_maps import Answers, Request, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
@@ -174,7 +174,7 @@ def own_network_gain(
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
     removal = Removal.read(order, levels, unit)
     with set_evaluation_mode(models):
-        models = [check_model(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
+        models = [prepare_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = NetworkThreads.start(models, pixels)
         agreed = find_agreed_images(logits)
         request = Request(models, pixels, logits[0].argmax(1), agreed, removal, value)

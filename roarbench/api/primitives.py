@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
 from roarbench.api.removal import (
     Removal,
-    check_model,
     compute_logits,
     flatten_maps,
     hash_images,
     make_replacer,
     mark_removed,
+    prepare_network,
     rank_maps,
     read_fill,
     read_order,
@@ -267,7 +267,7 @@ def perturbation_curve(
     ranked = rank_maps(pixels, maps, seed)
     removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
     with set_evaluation_mode([model]):
-        network = check_model(model, pixels)
+        network = prepare_network(model, pixels)
         logits = torch.stack(
             [
                 torch.cat([compute_logits(network, replace(part, mask[part])) for part in split_into_batches(pixels)])

@@ -16,7 +16,7 @@ from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.compute.external_networks import (
     add_second_logit,
-    make_contiguous_if_needed,
+    avoid_channels_last_if_needed,
     read_logits,
     wrap_to_return_logits,
 )
@@ -49,7 +49,7 @@ class Removal(NamedTuple):
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, find_unit(unit))
 
-    def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
+    def make_masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
         """Mark the features removed at each level, as `mark_removed` does."""
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
@@ -186,7 +186,7 @@ def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
             module.training = training
 
 
-def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
+def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
     """Return a network with a logit per class, in float32; warn of doubtful properties.
 
     Raises:
@@ -195,7 +195,7 @@ def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> 
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = add_second_logit(wrap_to_return_logits(make_contiguous_if_needed(model, few), few), few)
+    network = add_second_logit(wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network

@@ -105,7 +105,7 @@ def _score(
     answers = Answers(_score_columns(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
         images = request.pixels[rows]
-        masks = [request.own.masks(one, images.shape) for one in ranked]
+        masks = [request.own.make_masks(one, images.shape) for one in ranked]
         answers.kept.append(_score_under_all_masks(networks, masks, images, request.targets[rows], request.fill))
         answers.same.append(_are_masks_equal(masks))
     return answers

@@ -135,7 +135,7 @@ class SuiteResult:
         """Return one protocol's table, or by default, if the suite leads with both, that of ROAR and own-network gain.
 
         Args:
-            protocol: Such as `matched`; the suite's leading protocol if empty.
+            protocol: Such as `matched`; the suite's headline protocol if empty.
             unit: `scalar`, `pixel` …; the suite's first if None.
             fill: Such as `linear` (ROAD's); the suite's first if empty.
 

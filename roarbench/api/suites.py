@@ -289,11 +289,11 @@ class Suite:
         """Return a plan's `SuiteWork` with its images and explained networks, which are created if they are missing."""
         from roarbench.execution.run_suite import train_or_read_references
 
-        work = self.begun(plan, results, said)
+        work = self.prepare_work(plan, results, said)
         train_or_read_references(self.request(plan), results, said, work)
         return work
 
-    def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
+    def prepare_work(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return a plan's `SuiteWork` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
@@ -308,7 +308,7 @@ class Suite:
 
         said = make_console()
         with self.opened(said) as results:
-            work = (self.explained if self.weights else self.begun)(self.fitted, results, said)
+            work = (self.explained if self.weights else self.prepare_work)(self.fitted, results, said)
         norms = {each.norm for each in work.explained}
         if len(norms) > 1:
             seen = "the given weights need differently normalised images"

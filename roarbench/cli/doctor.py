@@ -79,7 +79,7 @@ def _compute() -> list[Diagnosis]:
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
         _device(),
-        *([_mps()] if where.type == "cuda" else []),
+        *([_check_nvidia_mps()] if where.type == "cuda" else []),
         Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
     ]
 
@@ -112,7 +112,7 @@ def _driver() -> tuple[str, str]:
     return ", ".join(names), version.group(1) if version else ""
 
 
-def _mps() -> Diagnosis:
+def _check_nvidia_mps() -> Diagnosis:
     """Check NVIDIA's MPS, which runs kernels of several processes concurrently on one GPU."""
     pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
     runs = (pipe / "control").exists()

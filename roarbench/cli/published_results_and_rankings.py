@@ -131,7 +131,7 @@ def _shipped(found: list["Rankings"]) -> str:
 def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
     loaded = work.load(suite)
     with loaded.opened(err) as store:
-        yield loaded.begun(loaded.fitted, store, err), store
+        yield loaded.prepare_work(loaded.fitted, store, err), store
 
 
 def _git(folder: Path, *words: str) -> None:

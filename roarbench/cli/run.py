@@ -148,14 +148,14 @@ def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Conso
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
     """Print the tables of a finished run; in formats other than text, one table."""
-    from roarbench.plan.suites import find_leading_protocols
+    from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.combined_table import has_combined_table
 
     found = _rows_to_show(suite, options, part)
     if has_combined_table(part):
         print_table(found.table(), format)
         return
-    for protocol in [each.name for each in find_leading_protocols(part)] if format == "text" else [options.protocol]:
+    for protocol in [each.name for each in find_headline_protocols(part)] if format == "text" else [options.protocol]:
         print_table(found.single_table(protocol), format)
 
 

@@ -66,7 +66,7 @@ def status(
         found = count_status(suite_results, results)
     print_report(format, found, make_status_table)
     if format == "text":
-        for line in format_status_lines(found, suite_results.dropped):
+        for line in format_status_lines(found, suite_results.unranked_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
 
@@ -287,8 +287,8 @@ def leaderboard(
     port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
-    from leaderboard.commands import export_site, serve_app
-    from roarbench.plan.weights import make_weights_title
+    from leaderboard.cli import export_site, serve_app
+    from roarbench.plan.pretrained_weight_names import make_weights_title
     from roarbench.store.workspace import find_default_url
 
     url = db or find_default_url(store)
@@ -315,34 +315,34 @@ def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
     """Show a suite's state until it is complete or Ctrl-C; redrawn on a terminal, otherwise a line per change."""
-    results.be_patient(lambda line: err.print(line, soft_wrap=True))
+    results.wait_for_unreachable_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _draw if out.is_terminal else _tell
         show(_glances(results, suite, query))
 
 
 def _draw(glances: Iterator["Glance"]) -> None:
-    from roarbench.report.status import format_status_lines, render_activity
+    from roarbench.report.status import format_status_lines, render_progress
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in glances:
-            below = map(append_proposed_command, format_status_lines(status, suite_results.dropped))
-            live.update(render_activity(status, below), refresh=True)
+            below = map(append_proposed_command, format_status_lines(status, suite_results.unranked_rows))
+            live.update(render_progress(status, below), refresh=True)
 
 
 def _tell(glances: Iterator["Glance"]) -> None:
-    from roarbench.report.status import format_activity
+    from roarbench.report.status import format_progress
 
     before = ""
     for _, status in glances:
-        if (line := format_activity(status)) != before:
+        if (line := format_progress(status)) != before:
             print(before := line, file=out.file, flush=True)
 
 
 def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield states until no run is left; rows are read again only if there are new rows."""
     from roarbench.analysis.results_query import load_from_open_store
-    from roarbench.report.status import count_status, measure_activity
+    from roarbench.report.status import count_status, measure_progress
 
     seen, suite_results = "", None
     while True:
@@ -350,7 +350,7 @@ def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery")
             seen, suite_results = results.state(), load_from_open_store(results, suite, query)
         status = count_status(suite_results, results)
         left = status["missing"] + status["running"]
-        activity = measure_activity(suite_results, results, left, datetime.now(UTC))
+        activity = measure_progress(suite_results, results, left, datetime.now(UTC))
         yield suite_results, status | activity
         if not (left or activity["workers"]):
             return

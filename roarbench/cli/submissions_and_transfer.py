@@ -72,7 +72,7 @@ def export_(
 
     kept = RankingsStore(Workspace(store).rankings).kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
-    ways = {".parquet": partial(export_results, kept=kept), ".csv": write_results_csv}
+    ways = {".parquet": partial(export_results, prediction_stability=kept), ".csv": write_results_csv}
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")

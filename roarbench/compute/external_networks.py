@@ -161,7 +161,7 @@ class ContiguousInput(nn.Module):
 
 
 @torch.no_grad()
-def make_contiguous_if_needed(model: nn.Module, images: Tensor) -> nn.Module:
+def avoid_channels_last_if_needed(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network that fails in the memory format `channels_last` but not in the default one; else return it.
 
     Maps and scores use `channels_last` on a CPU, where convolutions are faster in it. The network must be in eval mode

@@ -48,7 +48,7 @@ from roarbench.devices import (
     send_to_device,
 )
 from roarbench.errors import Diverged, NoRoom
-from roarbench.stopping import ENDED, asked, defer_stop
+from roarbench.stopping import ENDED, defer_stop, is_stop_requested
 from roarbench.text import format_bytes
 
 CHECKPOINT_EVERY = 300.0  # maximum seconds of training between checkpoints
@@ -101,7 +101,7 @@ def fit(
             ):
                 found = f"the loss is {loss} at step {done - 1} of {training.steps}"
                 raise Diverged(f"{found}, expected a finite number; lower the peak learning rate")
-            ending = asked()
+            ending = is_stop_requested()
             if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
                 checkpoint.save(training.state())
                 saved = time.monotonic()

@@ -49,7 +49,7 @@ _SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a 
 # twin suffixes follow
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {row.id: row for row in sorted(_read_declared(), key=lambda row: not row.control)}
-PAPER = tuple(row.id for row in ESTIMATORS.values() if row.shared)  # the 18 of Hooker et al. 2019
+PAPER = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
     "untrained": "its map of the reference's network with random weights",
@@ -233,9 +233,9 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
     for e in estimators:
         if e.cost:
-            own[e.variant, e.base, e.values] = e.passes(features)
+            own[e.explained_variant, e.base, e.values] = e.count_own_passes(features)
         elif not e.control:
-            variants.setdefault((e.variant, find_settings(e)), set()).add((e.base, e.form))
+            variants.setdefault((e.explained_variant, find_settings(e)), set()).add((e.base, e.form))
     costs = list(own.values())
     for (_, settings), wanted in variants.items():
         single, repeated = list_plain_and_noisy_bases(wanted)

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_memory
+from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_settings, list_plain_and_noisy_bases
@@ -94,7 +94,7 @@ def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
         for each in running:
             if j < each.samples:
                 each.add(draws)
-    return [each.found() for each in running]
+    return [each.finish() for each in running]
 
 
 class _RunningMaps:
@@ -124,7 +124,7 @@ class _RunningMaps:
     def _count_kept(self, logits: Tensor) -> None:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)
 
-    def found(self) -> ModelMaps:
+    def finish(self) -> ModelMaps:
         """Return the maps after all noisy copies were added."""
         wanted = self._look.wanted
         forms = {(base, form): self._moments[base].form(form) for base, form in wanted if form not in SINGLE}
@@ -142,8 +142,9 @@ def compute_importance_maps(
 ) -> Maps:
     """Compute the importance maps of these estimators for one batch.
 
-    All estimators share one model and one target per image, that is one `Estimator.variant`. For `untrained` the caller
-    passes the network with random weights, for `other-target` a batch with other targets. Controls need no model.
+    All estimators share one model and one target per image, that is one `Estimator.explained_variant`. For `untrained`
+    the caller passes the network with random weights, for `other-target` a batch with other targets. Controls need no
+    model.
 
     If memory runs out, the batch is halved until it fits. Halving changes a map only by the rounding of convolutions,
     which depends on the batch size and moves a few ranks across a boundary.
@@ -196,7 +197,7 @@ def compute_maps_together(
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
-    keep_freed_memory()
+    keep_freed_cpu_memory()
     with set_exact_modes():
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
@@ -265,7 +266,7 @@ def _compute_maps(subjects: Sequence[Subject], precision: Precision) -> tuple[li
     """Compute each subject's maps and the counts of `Explained`, both by estimator id."""
     looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
-        explaining = [e for e in estimators if e.shared]
+        explaining = [e for e in estimators if e.uses_shared_pass]
         for settings in dict.fromkeys(map(find_settings, explaining)):
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if find_settings(e) == settings}
@@ -282,11 +283,11 @@ def _compute_maps(subjects: Sequence[Subject], precision: Precision) -> tuple[li
 def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
-    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}
+    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.uses_shared_pass}
     made = {key: compute_map_outside_shared_pass(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
-        return found[find_settings(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
+        return found[find_settings(e)].maps[e.base, e.form] if e.uses_shared_pass else made[e.base, e.form, e.values]
 
     maps = {e.id: map_of(e) for e in subject.estimators}
     return maps | {e.id: blur(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
@@ -332,8 +333,8 @@ def find_job_group(estimator: Estimator) -> str:
     A submission, or an estimator with passes of its own, has a job of its own, so that its failure affects no others;
     one call computes its map and that of its blurred twin.
     """
-    if estimator.own_passes:
-        return estimator.parent if estimator.variant == "trained" else estimator.id
+    if estimator.has_own_passes:
+        return estimator.parent if estimator.explained_variant == "trained" else estimator.id
     if estimator.control:
         return "answered" if estimator.uses_prediction else "controls"
-    return estimator.variant
+    return estimator.explained_variant

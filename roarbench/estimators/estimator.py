@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.ids import EstimatorId, Value
-from roarbench.estimators.lazy_imports import F, Tensor, nn, torch
+from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
 from roarbench.identity import hash_value, make_record
 
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
@@ -127,7 +127,7 @@ class Estimator:
         identity = ("id", "base", "control", "version", "twin")
         found = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
         found |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
-        if not self.shared:  # published rows of controls are older than the parameter `baseline`
+        if not self.uses_shared_pass:  # published rows of controls are older than the parameter `baseline`
             found |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
         return hash_value(found | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
@@ -162,7 +162,7 @@ class Estimator:
         return f"{self.module.replace('.', '/')}.py" if self.module else ""
 
     @property
-    def variant(self) -> str:
+    def explained_variant(self) -> str:
         """Return the explained variant of the model or class: `trained`, or the kind of twin."""
         return self.twin if self.twin in VARIANTS else "trained"
 
@@ -172,17 +172,17 @@ class Estimator:
         return self.base == SUBMISSION
 
     @property
-    def shared(self) -> bool:
+    def uses_shared_pass(self) -> bool:
         """Return whether the maps come from the shared pass through the model."""
-        return not (self.control or self.own_passes)
+        return not (self.control or self.has_own_passes)
 
     @property
-    def own_passes(self) -> bool:
+    def has_own_passes(self) -> bool:
         """Return whether the estimator explains a model in passes of its own."""
         return self.submitted or (self.maps is not None and not self.control)
 
     @property
-    def hangs_on_network(self) -> bool:
+    def depends_on_network(self) -> bool:
         """Return whether the maps depend on the network, through the network itself or its prediction."""
         return self.uses_prediction or not self.control
 
@@ -217,7 +217,7 @@ class Estimator:
         """Return the value of an integer parameter."""
         return int(self.value(name))
 
-    def passes(self, features: int = FEATURES) -> Passes:
+    def count_own_passes(self, features: int = FEATURES) -> Passes:
         """Return the passes per map outside of the shared pass; `features` is used for exact Shapley values."""
         if callable(self.cost):
             return self.cost(self, features)

@@ -22,7 +22,7 @@ from roarbench.store.run_result import RunResult
 
 def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield the files that runs need, whether they exist or not."""
-    for number in sorted({work.number_of(run) for run in runs if run.reference}):
+    for number in sorted({work.find_network_number(run) for run in runs if run.reference}):
         yield from _reference(work.explained[number])
     for spec in find_needed_rankings(work, runs):
         yield _ranking(work, spec)
@@ -47,8 +47,8 @@ def read_recorded_checksums(work: SuiteWork, results: Iterable[RunResult]) -> It
     """Yield the checksums that results record for rankings and weights that are in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
-        run, own = result.run, work.explained_by(result.run)
-        if result.rankings and (spec := work.row_spec(run)):
+        run, own = result.run, work.find_explained_network(result.run)
+        if result.rankings and (spec := work.make_row_ranking_spec(run)):
             if spec not in rankings:
                 rankings[spec] = _ranking(work, spec), work.rankings.checksums(spec)
             ranking, known = rankings[spec]

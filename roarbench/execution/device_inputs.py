@@ -74,7 +74,7 @@ def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.u
 
 def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill."""
-    refuse_fill(cell.fill, _count_bytes(data))
+    check_fill_fits(cell.fill, _count_bytes(data))
     images, mean = get_device_pixels(data, split), get_device_mean(data)
     bits = torch.from_numpy(removed).to(choose_device())
     if cell.fill == "mean":
@@ -87,7 +87,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
     return DegradedImages(made, None, mean, cell.unit)
 
 
-def refuse_fill(fill: str, size: int) -> None:
+def check_fill_fits(fill: str, size: int) -> None:
     """Raise CallerError if filled images must be kept in memory, and those of `size` bytes, both splits, do not fit."""
     if fill != "mean" and not _can_fit(size, size):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use the fill mean")

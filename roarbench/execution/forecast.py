@@ -24,7 +24,7 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, find_suite
 from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.ranking_files import MANIFEST, make_ranking_spec, read_manifest_checksum
+from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 from roarbench.text import format_bytes, format_count, format_duration
@@ -99,7 +99,7 @@ def find_existing_shared_inputs(
 
     def checksum(row: RankedSplit) -> str:
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
-        return read_manifest_checksum(rankings.folder(spec) / MANIFEST)
+        return load_rankings_checksum(rankings.folder(spec) / MANIFEST)
 
     def has(common: Common, *ranked_by: str) -> bool:
         key = make_common_network(suite, data, *common).key

@@ -135,7 +135,7 @@ def _start_explaining(
 ) -> _Explaining:
     batch = load_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     images = explained.work.images
-    if estimators[0].variant == "other-target":
+    if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
         batch = batch._replace(by_class=compute_class_templates_and_classifier(images))
@@ -172,7 +172,7 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
     source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
     asked = tuple(
-        Part(make_twin_network(each, estimator.variant), images, targets, ids, size)
+        Part(make_twin_network(each, estimator.explained_variant), images, targets, ids, size)
         for each, _, (images, targets, ids, *_) in parts
     )
     task = Task(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
@@ -194,9 +194,10 @@ def find_map_device(estimator: Estimator) -> str:
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
-    asked = first.work.suite.maps if one.shared else Making.FLOAT32
+    asked = first.work.suite.maps if one.uses_shared_pass else Making.FLOAT32
     models = [
-        None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
+        None if one.control else _network(each, one.explained_variant, asked, each.store.checksum())
+        for each, _, _ in parts
     ]
     precision = choose_precision(asked.precision, choose_device())
     n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(each.estimators) for each in parts))
@@ -215,7 +216,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     of_one = seconds / sum(sum(count_passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
-        _join_maps(one.variant, each.estimators, list(theirs), list(maps), done, of_one)
+        _join_maps(one.explained_variant, each.estimators, list(theirs), list(maps), done, of_one)
         for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
     ]
 

@@ -50,7 +50,7 @@ class Step(NamedTuple):
     runs: tuple[Run, ...] = ()  # runs of a `run` step
     group: str = ""  # submission of a ranking step; after its first failure other images are not tried
 
-    def wanted(self, data: str) -> LeaseRequest:
+    def make_lease_request(self, data: str) -> LeaseRequest:
         """Return the step's lease request, for images with this fingerprint."""
         return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
@@ -111,11 +111,11 @@ def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lackin
 
 def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
-    common, needs = work.common_network(run), work.control_specs(run.cell.unit)
+    common, needs = work.common_network(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job, made = Job(f"network {title}", train_common_network, (work, common)), work.stored(common.key).has
     yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
-    if spec := work.row_spec(run):
+    if spec := work.make_row_ranking_spec(run):
         # this twin has its row's rankings and scores another network
         lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{lent} {title}", tune_common_network, (work, common, spec))
@@ -151,7 +151,7 @@ def _make_rank_steps(work: SuiteWork, lacking: Lacking, references: References) 
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             made = partial(_is_ranked, work, todo, split, start, stop)
-            own = group if todo[0].estimator_record.own_passes else ""
+            own = group if todo[0].estimator_record.has_own_passes else ""
             yield Step("rank", job, needs, _list_lease_keys(todo, split, start, stop), made, group=own)
 
 
@@ -218,15 +218,15 @@ def _make_seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> 
 
 def name_join_step(work: SuiteWork, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
-    return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
+    return f"seal {spec.name} {spec.unit}{work.find_ranking_network(spec).number_suffix if spec.reference else ''}"
 
 
 def _make_run_step(work: SuiteWork, run: Run, lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
     if run.cell.retrain is ScoredNetwork.NONE:
-        used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
+        used = {each.reference.key for each in (work.find_explained_network(run), work.find_scored_network(run))}
         needs = tuple(sorted(name for key in used for name in references[key]))
-    if spec := work.row_spec(run):
+    if spec := work.make_row_ranking_spec(run):
         needs += _list_seal_steps(work, lacking, spec)
     if run.cell.retrain is ScoredNetwork.COMMON:
         *_, last = _make_network_steps(work, run, lacking)
@@ -246,9 +246,13 @@ def _make_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refe
         levels = sorted({run.cell.t for run in curve})
         for start in range(0, len(levels), most):
             part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
-            used = {each.reference.key for run in part for each in (work.explained_by(run), work.scored_by(run))}
+            used = {
+                each.reference.key
+                for run in part
+                for each in (work.find_explained_network(run), work.find_scored_network(run))
+            }
             needs = tuple(sorted(name for key in used for name in references[key]))
-            needs += _list_seal_steps(work, lacking, *filter(None, [work.row_spec(part[0])]))
+            needs += _list_seal_steps(work, lacking, *filter(None, [work.make_row_ranking_spec(part[0])]))
             keys = tuple(run.key for run in part)
             yield Step(
                 "run",
@@ -290,34 +294,34 @@ class Schedule:
         """Return whether any step is left or in progress."""
         return self._graph.is_active()
 
-    def ready(self, most: int) -> list[Step]:
+    def take_ready(self, most: int) -> list[Step]:
         """Take up to `most` steps that can start, the most urgent first."""
         for name in self._graph.get_ready():
-            self.wait(name)
+            self.queue(name)
         count = min(most, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
-    def look_again(self) -> None:
+    def requeue_elsewhere(self) -> None:
         """Queue the steps of other processes again, because these processes may have finished or died."""
         while self.elsewhere:
-            self.wait(self.elsewhere.pop())
+            self.queue(self.elsewhere.pop())
 
-    def wait(self, name: str) -> None:
+    def queue(self, name: str) -> None:
         """Queue a step; a step that was interrupted before comes after others of the same priority."""
         tries = len(self.cut_off[name])
         heapq.heappush(self._ready, (_compute_priority(self.steps[name]), tries, self._place[name], name))
 
-    def change(self, step: Step) -> None:
+    def replace_step(self, step: Step) -> None:
         """Replace the queued step of this name."""
         self.steps[step.job.name] = step
-        self.wait(step.job.name)
+        self.queue(step.job.name)
 
-    def again(self, step: Step, reason: str) -> None:
+    def retry(self, step: Step, reason: str) -> None:
         """Queue a step again after its machine interrupted it for this reason."""
         self.cut_off[step.job.name].append(reason)
-        self.wait(step.job.name)
+        self.queue(step.job.name)
 
-    def obstacle(self, step: Step) -> str:
+    def find_obstacle(self, step: Step) -> str:
         """Return why a step cannot be done: it failed, or a step that it needs failed; empty if it can be done."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
@@ -326,7 +330,7 @@ class Schedule:
         """Record why a future step cannot be done."""
         self.reasons.setdefault(name, reason)
 
-    def ended(self, step: Step, reason: str = "") -> None:
+    def record_end(self, step: Step, reason: str = "") -> None:
         """Record that a step has ended, with the reason if it failed."""
         if reason:
             self.block(step.job.name, reason)

@@ -110,7 +110,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
 def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
-    images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
+    images, row, judge = work.images, work.make_row_ranking_spec(run), work.find_scored_network(run)
     rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
@@ -163,7 +163,7 @@ def read_run_provenance(run: Run) -> Provenance:
 
 def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the explained weights that a run depends on; refuse rankings made from other weights."""
-    store = work.explained_by(run).store
+    store = work.find_explained_network(run).store
     weights = rankings.weights if rankings else ""
     here = store.checksum()
     if rankings and weights and here and weights != here:
@@ -254,11 +254,11 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
     network's prediction on the untouched image. Images are degraded once for all networks.
     """
-    first, row = runs[0], work.row_spec(runs[0])
+    first, row = runs[0], work.make_row_ranking_spec(runs[0])
     check_fill(first.cell.fill, first.cell.retrain)
     rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
-    weights, explained = check_explained_weights(work, first, rankings), work.explained_by(first)
-    judges = {each: _judge(each, each.store.checksum()) for each in map(work.scored_by, runs)}
+    weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
+    judges = {each: _judge(each, each.store.checksum()) for each in map(work.find_scored_network, runs)}
     results, remarks = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")
     for _, found in groupby(sorted(runs, key=level_of), key=level_of):
@@ -302,7 +302,7 @@ def _predict_test_classes(
     judges: Mapping[ReferenceModel, Scored],
 ) -> NDArray[np.int64]:
     """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
-    scored = [work.scored_by(run) for run in runs]
+    scored = [work.find_scored_network(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)

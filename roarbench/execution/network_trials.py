@@ -83,9 +83,12 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
     warnings = check_network(model, images, suite.model)
     check_rebuilt(model, build_suite_network(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
     if suite.maps is not Making.FLOAT32:
-        _fold(model, images, suite)
+        _try_folding(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
-    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images[:1]) for row in map(find_estimator, names)}
+    reasons = {
+        row.id: suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1])
+        for row in map(find_estimator, names)
+    }
     return Fitted(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
 
@@ -162,7 +165,7 @@ def _try(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
 
 
-def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+def _try_folding(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         fold_batchnorm(model)(images)
     except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
@@ -172,7 +175,7 @@ def _fold(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         raise CallerError(f'maps is "{suite.maps}", but {folding} ({seen}); {remedy}') from error
 
 
-def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
+def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     """Explain why an estimator does not apply to a network; empty if it applies. Of ensembles, the base is tried."""
     if estimator.control:
         return ""

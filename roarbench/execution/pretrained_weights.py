@@ -24,7 +24,7 @@ from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.preprocessing import read_moments
 from roarbench.errors import CallerError
 from roarbench.files import compute_sha256
-from roarbench.plan.weights import PUBLISHED, make_weights_title
+from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.text import fit_on_one_line, list_some
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"

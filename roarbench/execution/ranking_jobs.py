@@ -53,7 +53,7 @@ def rank_shard(
             for spec, piece in ranked.items():
                 pieces[spec].append(piece)
         for spec in (spec for spec in todo if spec not in failed):
-            weights = work.explained_in(spec).store.checksum() if spec.reference else ""
+            weights = work.find_ranking_network(spec).store.checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
             store.write_part(spec, split, start, stop, np.concatenate(parts), _join_provenance(provenances, weights))
     return failed
@@ -87,7 +87,7 @@ def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
-    asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
+    asked = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
     made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
     found: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}

@@ -30,7 +30,7 @@ from roarbench.devices import (
     choose_precision,
     describe_compilation_failure,
     find_device,
-    keep_freed_memory,
+    keep_freed_cpu_memory,
 )
 from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
@@ -38,7 +38,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
-from roarbench.execution.device_inputs import refuse_fill
+from roarbench.execution.device_inputs import check_fill_fits
 from roarbench.execution.rates import PHOTO, Rates
 from roarbench.execution.workload import (
     EXPLAIN,
@@ -70,7 +70,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     _refuse_fills(suite, work)
-    keep_freed_memory()  # workers do the same
+    keep_freed_cpu_memory()  # workers do the same
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), where)
@@ -96,14 +96,14 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
-        decode=_time_call(lambda: decode_image(photo, record)),
+        decode=_time_second_call(lambda: decode_image(photo, record)),
         train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
-        predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
+        predict=_time_second_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
         / n,  # per image, not per padded batch
-        explain=_time_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
+        explain=_time_second_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
         / explained,
-        draw=_time_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_time_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
+        draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
+        rank=_time_second_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
@@ -117,7 +117,7 @@ def _refuse_fills(suite: SuiteSpec, work: Work | None) -> None:
     record = suite.dataset_record
     size = work.images if work else (record.train_images + record.test_images) * math.prod(record.shape)
     for fill in sorted({block.fill for block in suite.blocks}):
-        refuse_fill(fill, size)
+        check_fill_fits(fill, size)
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
@@ -145,7 +145,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
     inputs, seconds = draw_random_degraded_images(record.shape, images, where), 0.0
     training = Training(model, inputs, labels, _norm(record), short, 0)
-    clock = _clock(where)
+    clock = _choose_clock(where)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
@@ -194,22 +194,22 @@ def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
-def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
+def _time_second_call(work: Callable[[], object], wanted: bool = True) -> float:
     """Return the seconds of the second of two calls: processor time, or on a GPU the wall time until it is done."""
     if not wanted:
         return 0.0
     work()
-    clock = _clock(choose_device())
+    clock = _choose_clock(choose_device())
     start = clock()
     work()
     return clock() - start
 
 
-def _clock(where: torch.device) -> Callable[[], float]:
-    return time.process_time if where.type == "cpu" else _gpu_clock
+def _choose_clock(where: torch.device) -> Callable[[], float]:
+    return time.process_time if where.type == "cpu" else _read_gpu_clock
 
 
-def _gpu_clock() -> float:
+def _read_gpu_clock() -> float:
     torch.cuda.synchronize()
     return time.perf_counter()
 
@@ -234,7 +234,7 @@ def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
     mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
-    return _time_call(lambda: [apply_non_mean_fill(images, gone, fill, mean, ids) for fill in fills]) / (
+    return _time_second_call(lambda: [apply_non_mean_fill(images, gone, fill, mean, ids) for fill in fills]) / (
         _FEW * len(fills)
     )
 

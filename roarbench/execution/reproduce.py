@@ -19,11 +19,11 @@ from roarbench.execution.run_suite import start_work
 from roarbench.execution.start_workers import measure_rates
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
+from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
-from roarbench.plan.weights import PUBLISHED, make_weights_title
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.stored_suites import list_suites, refuse_untrusted_network
@@ -132,7 +132,7 @@ def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
 
 def _find_result(store: ResultsStore, key: str) -> RunResult:
     found = find_key(store, key)
-    if not (stored := store.results([found])):
+    if not (stored := store.read_results([found])):
         hint = Hint("; `{}` shows its state", "run-info", (found,))
         raise CallerError(f"the run {found} has no result in this store", hint)
     return stored[found]
@@ -143,7 +143,7 @@ def _find_suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpe
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
-    stored = (given for *_, given in store.versions(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.list_versions(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*named, *stored)) if given]
     for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
@@ -224,7 +224,7 @@ def _rerun(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResu
                     watch.note(event)
                 elif event.step.run:  # the failure names the reason of the step that the run needed
                     raise RunError(event.failure)
-        return store.results([run.key])[run.key]
+        return store.read_results([run.key])[run.key]
 
 
 def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
@@ -242,7 +242,9 @@ def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, ag
     vouched = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.spread(asked, cell.fill) or (vouched_for.spread(ROAR) if cell.retrain.trains else None)
+    spread = vouched_for.estimate_variance(asked, cell.fill) or (
+        vouched_for.estimate_variance(ROAR) if cell.retrain.trains else None
+    )
     others = stored.rankings != again.rankings
     deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())

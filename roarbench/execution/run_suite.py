@@ -99,7 +99,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     suite, workers = request.suite, request.workers
     work = prepare_suite(request, workspace, store, console)
     suite_results = load_results(suite, store, work.images.fingerprint, work.images.limit)
-    _tell_reference(suite_results, console)
+    _print_reference_accuracy(suite_results, console)
     todo = _find_missing(suite_results, work)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
@@ -126,10 +126,10 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 left_of_roar.clear()
                 if left:
                     request.tell_roar()
-            if event.step.run in _scores(suite_results):
+            if event.step.run in _list_reference_runs(suite_results):
                 known = load_results(suite, store, suite_results.data, suite_results.limit)
-                _tell_reference(known, console)
-                if _is_useless(known):
+                _print_reference_accuracy(known, console)
+                if _is_near_chance(known):
                     break
     known = load_results(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
@@ -158,7 +158,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     if request.weights or request.starts:
         _try_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
-    store.be_patient(partial(console.print, soft_wrap=True))
+    store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
     images = _decode(request, workspace, console)
     note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
     return SuiteWork(workspace, images, request.suite, request.weights)
@@ -170,7 +170,10 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
     if all(each.made for each in work.explained):
         return
     rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
-    with start_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
+    with start_work(work, _list_reference_runs(results), store, rates, request.workers, console, request.start) as (
+        watch,
+        events,
+    ):
         for event in events:
             watch.note(event)
             if event.failure:
@@ -196,40 +199,40 @@ def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
     ]
     unknown = [
         score
-        for number, (score, made) in enumerate(zip(_scores(results), work.explained, strict=True))
+        for number, (score, made) in enumerate(zip(_list_reference_runs(results), work.explained, strict=True))
         if number not in results.references and (runs or made.store.predicted(Split.TEST))
     ]
     return [*unknown, *(run for run in runs if run not in unknown)] if has_explained_model(suite) else runs
 
 
-def _scores(results: SuiteResults) -> list[Run]:
+def _list_reference_runs(results: SuiteResults) -> list[Run]:
     """Return the runs that score each explained network on untouched images."""
     points = list_reference_points(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 
-def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
+def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> None:
     """Print the accuracy of the explained networks, with a warning near chance."""
-    words = suite_results.reference_words
+    words = suite_results.reference_accuracy_text
     if words:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
-    if NEAR_CHANCE in words and not _is_useless(suite_results):
+    if NEAR_CHANCE in words and not _is_near_chance(suite_results):
         question = "; check that its weights are the right ones" if suite_results.suite.given else ""
         console.print(f"warning: a reference is near chance, so its maps are meaningless{question}", soft_wrap=True)
 
 
-def _is_useless(suite_results: SuiteResults) -> bool:
+def _is_near_chance(suite_results: SuiteResults) -> bool:
     """Return whether an explained network that a user's suite trains is near chance; always False for given weights.
 
     It is also False for named suites, whose small versions only test the installation.
     """
     suite = suite_results.suite
-    return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_words
+    return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_accuracy_text
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
     """Raise CallerError if an explained network is near chance, with the line of the suite's file to change."""
-    if not _is_useless(suite_results):
+    if not _is_near_chance(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
     found, limit = find_peak_learning_rate(work.suite, work.images), suite_results.limit
@@ -238,7 +241,7 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
     else:
         more = f"a --max-images above {limit}, " if limit else ""
         advice = f"use {more}other epochs, another peak or another network: {found.line}"
-    seen = f"{suite_results.title}: {suite_results.reference_words}, so maps of the reference are meaningless"
+    seen = f"{suite_results.title}: {suite_results.reference_accuracy_text}, so maps of the reference are meaningless"
     raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 
 

@@ -43,19 +43,19 @@ class Heartbeat:
         self._over.set()
         self._thread.join(0.5)  # the thread may wait for an unreachable database
 
-    def hold(self, keys: Iterable[str], number: int) -> None:
+    def start_renewing(self, keys: Iterable[str], number: int) -> None:
         """Start to renew the leases of a step."""
         with self._lock:
             self._held |= dict.fromkeys(keys, number)
 
-    def let_go(self, keys: Iterable[str]) -> None:
+    def stop_renewing(self, keys: Iterable[str]) -> None:
         """Stop renewing the leases of a step."""
         with self._lock:
             for key in keys:
                 self._held.pop(key, None)
             self._lost.difference_update(keys)
 
-    def lost(self, keys: Iterable[str]) -> bool:
+    def has_lost(self, keys: Iterable[str]) -> bool:
         """Return whether another process has taken a step's lease."""
         with self._lock:
             return not self._lost.isdisjoint(keys)
@@ -66,7 +66,7 @@ class Heartbeat:
             before = dict(self._held)
         if not before:
             return
-        there = self._store.beat(self.owner)
+        there = self._store.renew_leases(self.owner)
         with self._lock:
             gone = {key for key, number in before.items() if there.get(key) != number}
             self._lost |= {key for key in gone if self._held.get(key) == before[key]}
@@ -96,12 +96,12 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
     Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
     dies. A failure is stored with its reason, and no process retries it until a user requests that.
     """
-    todo = find_missing(runs, store.done([run.key for run in runs]))
+    todo = find_missing(runs, store.find_done_keys([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
-        doing = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
+        runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
-            for event in doing.events():
+            for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored row needs no checkpoint
                     work.checkpoint(run.key).remove()
                 yield event
@@ -113,8 +113,8 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
-        with store.hurried():
-            store.leave(owner)
+        with store.without_waiting():
+            store.release_all_leases(owner)
 
     thread = threading.Thread(target=leave, name="leave", daemon=True)
     thread.start()
@@ -141,13 +141,13 @@ class _Runner:
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
 
-    def events(self) -> Iterator[Event]:
+    def run_steps(self) -> Iterator[Event]:
         """Do all steps, and yield an event for each."""
         look = 0.0  # time of the next look at other commands' steps, by `time.monotonic`
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
             if looking:
-                self._schedule.look_again()
+                self._schedule.requeue_elsewhere()
             yield from self._start_ready_steps()
             if looking and self._schedule.elsewhere:
                 look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
@@ -161,17 +161,17 @@ class _Runner:
                 self._engine.wait(_PATIENCE)
 
     def _start_ready_steps(self) -> Iterator[Event]:
-        while self._engine.idle and (ready := self._schedule.ready(_AT_ONCE)):
-            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and step.made()]
+        while self._engine.idle and (ready := self._schedule.take_ready(_AT_ONCE)):
+            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.made()]
             for step in made:
                 self._end_elsewhere(step)
             wishes = [step for step in ready if step not in made and not self._leave_to_others(step)]
-            yield from self._claim({step.wanted(self._data): step for step in wishes})
+            yield from self._claim({step.make_lease_request(self._data): step for step in wishes})
 
     def _claim(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
         if not wishes:
             return
-        answer = self._store.claim(list(wishes), self._owner, self._engine.idle)
+        answer = self._store.claim_leases(list(wishes), self._owner, self._engine.idle)
         for wish, step in wishes.items():
             keys = set(wish.keys)
             if wish in answer.granted:
@@ -179,26 +179,26 @@ class _Runner:
             elif keys <= answer.done:
                 yield self._end_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
-                self._schedule.change(step.without(answer.done))
+                self._schedule.replace_step(step.without(answer.done))
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
-                self._schedule.ended(step, reasons[0])
+                self._schedule.record_end(step, reasons[0])
                 yield Event(step, reasons[0])
             elif keys & answer.held:
                 self._schedule.elsewhere.append(step.job.name)
             else:
-                self._schedule.wait(step.job.name)
+                self._schedule.queue(step.job.name)
 
     def _start(self, step: Step, number: int) -> Iterator[Event]:
-        self._beats.hold(step.keys, number)
+        self._beats.start_renewing(step.keys, number)
         self._begun[step.job.name] = _RunningStep(number, time.monotonic())
         self._pause = _FIRST_LOOK
-        if reason := self._schedule.obstacle(step):
+        if reason := self._schedule.find_obstacle(step):
             yield from self._fail(step, reason)
         elif step.made():
             self._release(step)
             self._remove_running(step)
-            self._schedule.ended(step)
+            self._schedule.record_end(step)
         else:
             # fails before hours of training if another folder has made the network
             if step.kind in ("reference", "network", "tune"):
@@ -208,13 +208,13 @@ class _Runner:
     def _release(self, step: Step) -> None:
         """Record the output of a finished step without runs, and delete its leases."""
         self._checksums.note(list_made_artifacts(step))
-        self._store.release(step.keys, self._owner)
+        self._store.release_leases(step.keys, self._owner)
 
     def _leave_to_others(self, step: Step) -> bool:
         """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
-        others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
+        others = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
         if left := any(lease.data == self._data for lease in others):
             self._schedule.elsewhere.append(step.job.name)
         return left
@@ -222,7 +222,7 @@ class _Runner:
     def _end_elsewhere(self, step: Step) -> Event:
         """Record that another process has done a step."""
         self._pause = _FIRST_LOOK
-        self._schedule.ended(step)
+        self._schedule.record_end(step)
         return Event(step, "", elsewhere=True)
 
     def _collect(self) -> Iterator[Event]:
@@ -231,7 +231,7 @@ class _Runner:
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._handle_outcome(outcome)
         for name in self._begun:
-            if name not in self._stopped and self._beats.lost(self._schedule.steps[name].keys):
+            if name not in self._stopped and self._beats.has_lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
                 self._engine.stop(name)
 
@@ -260,18 +260,18 @@ class _Runner:
     def _remove_running(self, step: Step) -> None:
         """Record that a step is no longer in progress."""
         del self._begun[step.job.name]
-        self._beats.let_go(step.keys)
+        self._beats.stop_renewing(step.keys)
 
     def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
         """Return whether a job is retried, by this process or another, because its machine interrupted it."""
         if not isinstance(outcome.error, MachineError):
             return False
-        if self._store.failures.cut_off(step.keys[0], str(outcome.error)) >= TRIES:
+        if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
             return False
-        self._schedule.again(step, str(outcome.error))
+        self._schedule.retry(step, str(outcome.error))
         self._cut_off_at[step.job.name] = time.monotonic()
         self._remove_running(step)
-        self._store.release(step.keys, self._owner)
+        self._store.release_leases(step.keys, self._owner)
         return True
 
     def _record(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
@@ -297,7 +297,7 @@ class _Runner:
             for spec, reason in outcome.value.items():
                 self._schedule.block(name_join_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
-        self._schedule.ended(step)
+        self._schedule.record_end(step)
         yield Event(step, "", "; ".join(filter(None, notes)))
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
@@ -305,7 +305,7 @@ class _Runner:
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:
-            self._store.failures.stop(step.wanted(self._data), reason, self._owner)
+            self._store.failures.stop(step.make_lease_request(self._data), reason, self._owner)
         self._remove_running(step)
-        self._schedule.ended(step, reason)
+        self._schedule.record_end(step, reason)
         yield Event(step, reason)

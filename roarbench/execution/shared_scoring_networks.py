@@ -46,7 +46,7 @@ def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
     with store.lock():
         if store.has():
             return ""
-        controls = work.control_specs(common.unit)
+        controls = work.list_control_ranking_specs(common.unit)
         cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
         model = work.start(recipe, common.seed).to(choose_device())

@@ -67,19 +67,19 @@ class SuiteWork:
         """Return the explained networks."""
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
-    def explained_in(self, spec: RankingSpec) -> "ReferenceModel":
+    def find_ranking_network(self, spec: RankingSpec) -> "ReferenceModel":
         """Return the explained network of a ranking; for controls, which use none, the first one."""
         return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
-    def number_of(self, run: Run) -> int:
+    def find_network_number(self, run: Run) -> int:
         """Return the number of the explained network that a run depends on; 0 if it depends on none."""
         return self.suite.explained(run.cell, run.seed) if run.reference else 0
 
-    def explained_by(self, run: Run) -> "ReferenceModel":
-        """Return the explained network with the number `number_of(run)`."""
-        return ReferenceModel(self, self.number_of(run))
+    def find_explained_network(self, run: Run) -> "ReferenceModel":
+        """Return the explained network with the number `find_network_number(run)`."""
+        return ReferenceModel(self, self.find_network_number(run))
 
-    def scored_by(self, run: Run) -> "ReferenceModel":
+    def find_scored_network(self, run: Run) -> "ReferenceModel":
         """Return the explained network that a run scores, which may differ from the one that its map explains."""
         return ReferenceModel(self, self.suite.scored(run.cell, run.seed))
 
@@ -88,17 +88,17 @@ class SuiteWork:
         images = self.images
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
-    def control_specs(self, unit: Unit) -> list[RankingSpec]:
+    def list_control_ranking_specs(self, unit: Unit) -> list[RankingSpec]:
         """Return the identities of the controls' rankings, whose masks train common networks."""
         return [self.ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
-    def row_spec(self, run: Run) -> RankingSpec | None:
+    def make_row_ranking_spec(self, run: Run) -> RankingSpec | None:
         """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
 
         Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
         estimator = run.cell.ranked_by
-        return self.ranking_spec(estimator, run.cell.unit, self.number_of(run)) if estimator else None
+        return self.ranking_spec(estimator, run.cell.unit, self.find_network_number(run)) if estimator else None
 
     def common_network(self, run: Run) -> CommonNetwork:
         """Return the common network of a run, before it is tuned on the run's row."""
@@ -114,14 +114,14 @@ class ReferenceModel:
     number: int
 
     @property
-    def numbered(self) -> str:
+    def number_suffix(self) -> str:
         """Return the number for names of steps, counted from 1; empty if the suite has one explained network."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
     def step(self) -> str:
         """Return the name of the step that makes the network."""
-        return f"reference{self.numbered}"
+        return f"reference{self.number_suffix}"
 
     @property
     def reference(self) -> ReferenceSpec:

@@ -143,7 +143,7 @@ def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
-    noisy = [e for e in estimators if e.shared and e.form in NOISY]
+    noisy = [e for e in estimators if e.uses_shared_pass and e.form in NOISY]
     samples = {
         group: [int(e.value("samples")) for e in noisy if find_job_group(e) == group]
         for group in map(find_job_group, noisy)

@@ -46,7 +46,7 @@ def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t in product(block.estimators, block.levels):
         for seed in suite.seeds(block, estimator):
-            for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
+            for name in (estimator, protocol.make_paired_twin_id(estimator)) if protocol.paired else (estimator,):
                 cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
                 yield Point(cell, seed)
 
@@ -174,7 +174,7 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
         reference=reference.key if explained else "",
         limit=limit,
         given=suite.given_to(number) if explained else "",
-        maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
+        maps=suite.maps if estimator and estimator.uses_shared_pass else Making.FLOAT32,
         network=find_shared_network_key(suite, point, data),
     )
 
@@ -203,7 +203,7 @@ def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
 def depends_on_reference(cell: Cell) -> bool:
     """Return whether a cell's ranking or its score depends on an explained network."""
     estimator = cell.estimator_record
-    return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
+    return bool(estimator and estimator.depends_on_network) or not cell.retrain.trains
 
 
 def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
@@ -294,7 +294,7 @@ def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInput
             references.add(suite.scored(cell, seed))
         rows = []
         if row := cell.ranked_by:
-            number = suite.explained(cell, seed) if row.hangs_on_network else 0
+            number = suite.explained(cell, seed) if row.depends_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)
         if cell.retrain is ScoredNetwork.COMMON:

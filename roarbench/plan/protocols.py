@@ -86,7 +86,7 @@ class Protocol:
         """Return the label of a curve's axis: the gain if every level has one, otherwise accuracy."""
         return self.gain_axis if self.by_difference else ACCURACY
 
-    def counterpart(self, estimator: str) -> str:
+    def make_paired_twin_id(self, estimator: str) -> str:
         """Return the id of the twin whose masks score each image a second time."""
         return f"{estimator}~{self.against}"
 

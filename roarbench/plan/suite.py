@@ -132,7 +132,7 @@ class SuiteSpec:
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
-            each = estimator == CLEAN or find_estimator(estimator).hangs_on_network
+            each = estimator == CLEAN or find_estimator(estimator).depends_on_network
             pairs = product(numbers, numbers) if each else zip(numbers, numbers, strict=True)
             return [first + SIBLINGS * explained + scored for explained, scored in pairs]
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
@@ -223,11 +223,11 @@ class SuiteSpec:
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 
-    def why_not(self, estimator: str) -> str:
+    def explain_inapplicable(self, estimator: str) -> str:
         """Explain why an estimator does not apply to the images or network; empty if it applies or was not tried."""
         if EstimatorId.read(estimator).explains_next and self.references < 2:
             return "its maps explain the next reference, but the suite has only one reference; write references = 2"
-        return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
+        return self.left_out.get(estimator) or _explain_inapplicable(find_estimator(estimator), self.dataset_record)
 
     @property
     def recipe_record(self) -> Recipe:
@@ -240,7 +240,7 @@ def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
 
 
-def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
+def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
     """Explain why an estimator does not apply to a data set; empty if it applies."""
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
@@ -268,9 +268,9 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
         return ""
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
-    has = {name for name in names if find_estimator(name).is_model_free and not suite.why_not(name)}
+    has = {name for name in names if find_estimator(name).is_model_free and not suite.explain_inapplicable(name)}
     usual = list_controls(record.channels, record.tabular)
-    lacking = [name for name in usual if name not in has and not suite.why_not(name)]
+    lacking = [name for name in usual if name not in has and not suite.explain_inapplicable(name)]
     if not has or not lacking:
         return ""
     return (

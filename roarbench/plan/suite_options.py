@@ -8,11 +8,11 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
+from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
-from roarbench.plan.weights import PUBLISHED, make_weights_title
 
 
 def select_part(
@@ -94,10 +94,12 @@ def add_submissions_and_estimators(
     suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
-    return add_estimators(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
+    return add_estimators(
+        suite, [*entries, *(find_estimator(part).id for part in _split_names(estimators) if _adds_estimator(part))]
+    )
 
 
-def _adds(name: str) -> bool:
+def _adds_estimator(name: str) -> bool:
     """Return whether this name adds an estimator to a suite; submissions are added by their files."""
     estimator_id = EstimatorId.read(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
@@ -106,14 +108,14 @@ def _adds(name: str) -> bool:
 
 def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
     """Return the ids of `--estimators`, None for all; raise CallerError if the suite lacks one of them."""
-    listed = _listed(estimators)
+    listed = _split_names(estimators)
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
         raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
     ids = find_submitted_rows(suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
-        if why := suite.why_not(estimator):
+        if why := suite.explain_inapplicable(estimator):
             raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
@@ -129,7 +131,7 @@ def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
     return protocol
 
 
-def _listed(estimators: list[str] | None) -> list[str]:
+def _split_names(estimators: list[str] | None) -> list[str]:
     return [part.strip() for listed in estimators or () for part in split_estimator_ids(listed) if part.strip()]
 
 

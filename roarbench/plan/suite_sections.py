@@ -17,6 +17,7 @@ from roarbench.datasets.catalogue import DATASETS, DatasetRecord
 from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
+from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
 from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import (
@@ -29,7 +30,6 @@ from roarbench.plan.suite import (
     list_controls,
 )
 from roarbench.plan.toml_table import TomlTable
-from roarbench.plan.weights import PUBLISHED, make_weights_title
 
 MOST = 1000  # maximum number of seeds or references
 _SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")

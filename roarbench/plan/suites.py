@@ -86,13 +86,13 @@ def copy_suite_file(name: str) -> str:
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
-def format_suite_option(suite: SuiteSpec) -> str:
+def make_suite_argument(suite: SuiteSpec) -> str:
     """Return the value of `--suite` that selects exactly this version; the name alone selects the newest one."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.called
 
 
-def find_leading_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
+def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
     """Return the protocols whose tables are shown after a run: the suite's first one, ROAR and own-network gain."""
     has = [block.protocol for block in suite.blocks]
     return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))

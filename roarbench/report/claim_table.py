@@ -39,8 +39,8 @@ def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
 
 
 def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
-    scores = suite_results.scores(protocol, unit)
-    if suite_results.at_chance or scores is None or UNTOUCHED not in scores.correct:
+    scores = suite_results.collect_correctness(protocol, unit)
+    if suite_results.at_chance_warning or scores is None or UNTOUCHED not in scores.correct:
         return {}
     clean = float(scores.correct[UNTOUCHED].mean())
     curves: dict[str, dict[float, float]] = {}
@@ -65,7 +65,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
         if not roar.repeated:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
-            return evidence.drawn(MORF, evidence.unit).draws.accuracy((RANDOM, t))
+            return evidence.get_draws(MORF, evidence.unit).draws.accuracy((RANDOM, t))
         if name == HALF:
             clean = roar.draws.accuracy(UNTOUCHED)
             return clean and Sample(clean.value / 2, clean.draws / 2)
@@ -78,7 +78,7 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
     results = evidence.suite_results
     levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
-    answers = {name: each.answers for name, each in ({} if results.at_chance else kept).items()}
+    answers = {name: each.answers for name, each in ({} if results.at_chance_warning else kept).items()}
     gains = compute_own_network_gain_per_row(answers, OWN_NETWORK.order, evidence.bootstrap)
     drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
@@ -121,7 +121,7 @@ def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, images and explained network of the results on which claims were tested."""
     return {
         **evidence.suite_results.identity,
-        "at_chance": bool(evidence.suite_results.at_chance),
+        "at_chance": bool(evidence.suite_results.at_chance_warning),
         "one_network": _one_network(evidence),
     }
 
@@ -130,11 +130,11 @@ def make_results_title(evidence: Evidence) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
     suite_results = evidence.suite_results
     title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
-    return ". ".join(filter(None, (title, suite_results.at_chance)))
+    return ". ".join(filter(None, (title, suite_results.at_chance_warning)))
 
 
 def _one_network(evidence: Evidence) -> bool:
-    return len(evidence.roar.scores.networks) == 1
+    return len(evidence.roar.scores.explained_networks) == 1
 
 
 def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:

@@ -125,7 +125,7 @@ class TwoQuestions:
 
     @property
     def _certainty(self) -> str:
-        if self.roar.suite_results.at_chance:
+        if self.roar.suite_results.at_chance_warning:
             return "At chance: these numbers test the installation only"
         if self.roar.board.covers is IntervalScope.NOTHING:
             return f"One training per cell: no intervals for ROAR; {SAME} not significant"

@@ -227,14 +227,14 @@ class _Block(NamedTuple):
     published: tuple[Curve, ...] = ()
 
     @property
-    def drawn(self) -> tuple[Curve, ...]:
+    def nonempty_curves(self) -> tuple[Curve, ...]:
         """Return the curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
     @property
     def families(self) -> list[str]:
         """Return the families with a panel, in the curves' order."""
-        return list(dict.fromkeys(curve.family for curve in self.drawn if not curve.control)) or [""]
+        return list(dict.fromkeys(curve.family for curve in self.nonempty_curves if not curve.control)) or [""]
 
 
 def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
@@ -247,7 +247,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _cells(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (_members(block.drawn, family) for block in blocks for family in block.families)
+    members = (_members(block.nonempty_curves, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(_text_inches(format_estimator_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
@@ -292,7 +292,7 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_limits(block.drawn))
+    axes.set_ylim(*_limits(block.nonempty_curves))
     form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
-from roarbench.plan.suites import format_suite_option
+from roarbench.plan.suites import make_suite_argument
 from roarbench.text import fit_on_one_line, make_printable
 
 _LONGEST = 300  # maximum characters of a line from outside
 
 
 @dataclass(frozen=True)
-class Profile:
+class EstimatorFacts:
     """Facts about an estimator, as plain text; a fact that is unknown is empty.
 
     Each setting is one line. The papers are those of the estimator's base and form. Only submissions have `claim` and
@@ -29,13 +29,13 @@ class Profile:
     code: str = ""
 
 
-def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
+def make_estimator_facts(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorFacts:
     """Collect the facts about an estimator; a submission with this id is looked up in the suites."""
     row = find_estimator_or_placeholder(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
-        return Profile(
+        return EstimatorFacts(
             source=f"submitted file, sha256 {submission.sha256}",
             settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
             papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
@@ -45,7 +45,7 @@ def make_profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
     published = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
     settings = tuple(f"{name} {format_value(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
-    return Profile(row.source, settings, papers, bibtex)
+    return EstimatorFacts(row.source, settings, papers, bibtex)
 
 
 def make_run_command(suite_results: SuiteResults, name: str) -> str:
@@ -57,5 +57,5 @@ def make_run_command(suite_results: SuiteResults, name: str) -> str:
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
-    suite = format_suite_option(suite_results.suite)
+    suite = make_suite_argument(suite_results.suite)
     return f"roarbench run --suite {suite} {asked}{trust}{device}{limit} --store NEW-FOLDER"

@@ -124,4 +124,6 @@ def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str
 def _conflict(conflict: Conflict) -> str:
     run, stored, found = conflict.stored.run, conflict.stored, conflict.found
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
-    return f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing:,} differ (key {run.key[:8]})"
+    return (
+        f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"
+    )

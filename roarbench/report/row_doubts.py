@@ -130,7 +130,7 @@ def _doubt_masks_alone(evidence: Evidence, mark: Mark, name: str, aside: str) ->
     alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
     chance = 1 / evidence.suite_results.classes
     told, whole = ((each.value or 0) - chance for each in (alone, images))
-    if mark.grade is Grade.NONE or evidence.suite_results.at_chance or told <= SOME * max(whole, 0):
+    if mark.grade is Grade.NONE or evidence.suite_results.at_chance_warning or told <= SOME * max(whole, 0):
         return
     seen, beside = (format_interval(each, "{:.1%}".format) for each in (alone, images))
     sentence = (

@@ -95,7 +95,7 @@ def _whole_id(store: ResultsStore, name: str) -> str:
 
 def find_run(store: ResultsStore, key: str) -> Run:
     """Return the run with a key, whether it is done, failed or archived."""
-    if found := store.results([key]).get(key):
+    if found := store.read_results([key]).get(key):
         return found.run
     failed = store.failures.history([key]).get(key)
     return failed[-1].run if failed else read_archived_rows(store.database, [key])[-1].run
@@ -103,7 +103,7 @@ def find_run(store: ResultsStore, key: str) -> Run:
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return everything that is stored about a run."""
-    result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
+    result, failed = store.read_results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = read_archived_rows(store.database, [key])
     run = find_run(store, key)
     return {
@@ -127,7 +127,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
 
 def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
     """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
-    if key in {lease.key for lease in store.running()}:
+    if key in {lease.key for lease in store.list_leases()}:
         return "running"
     if store.failures.stopped([key]):
         return "failed"

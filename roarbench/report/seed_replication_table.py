@@ -13,7 +13,7 @@ from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import find_leading_protocols
+from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
 from roarbench.stats.own_network_gain import OwnNetworkTest
@@ -37,7 +37,7 @@ def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpe
     """
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication needs the same images")
-    found = {protocol: _compare_by(protocol, first, again, part) for protocol in find_leading_protocols(part)}
+    found = {protocol: _compare_by(protocol, first, again, part) for protocol in find_headline_protocols(part)}
     if not any(found.values()):
         raise CallerError(
             f"no row of {first.title} has a gain in both", Hint("; `{}` runs what is missing", "replicate")

@@ -39,11 +39,11 @@ def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, 
         **suite_results.identity,
         "title": suite_results.title,
         **{state: total[state] for state in _STATES},
-        "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
+        "preparing": any(lease.what and lease.data == suite_results.data for lease in store.list_leases()),
         "protocols": counts,
         "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
         "failures": _list_failures(states, suite_results.suite),
-        "mixed": [row._asdict() for row in suite_results.dropped],
+        "mixed": [row._asdict() for row in suite_results.unranked_rows],
     }
 
 
@@ -119,7 +119,7 @@ def _is_submission_fault(reason: str) -> bool:
 def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
     """Return the state of every point, with the reason of an open failure."""
     keys = suite_results.keys
-    running = {lease.key for lease in store.running()}
+    running = {lease.key for lease in store.list_leases()}
     stopped = store.failures.stopped([key for point, key in keys.items() if point not in suite_results.results])
     states = {}
     for point, key in keys.items():
@@ -145,7 +145,7 @@ def make_status_table(status: dict[str, Any]) -> Table:
     return shown
 
 
-def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
+def measure_progress(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
     """Return the active workers, the rate of finished runs, and the seconds left.
 
     Returns:
@@ -154,7 +154,7 @@ def measure_activity(suite_results: SuiteResults, store: ResultsStore, left: int
         fewer than two runs ended in the last hour.
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
-    leases = [lease for lease in store.running() if lease.data == suite_results.data]
+    leases = [lease for lease in store.list_leases() if lease.data == suite_results.data]
     pace = _compute_pace([result.created for result in suite_results.results.values()], now)
     # a shard has one lease per batch, but only one worker
     each = {
@@ -180,7 +180,7 @@ def _make_worker_record(lease: Lease, names: Mapping[str, str], now: datetime) -
     return {"command": command, "does": does, "seconds": max(0.0, (now - lease.since).total_seconds())}
 
 
-def format_activity(status: Mapping[str, Any]) -> str:
+def format_progress(status: Mapping[str, Any]) -> str:
     """Describe in one line how many runs of a suite are done, and how fast runs end."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
@@ -192,12 +192,12 @@ def format_activity(status: Mapping[str, Any]) -> str:
     return f"{done}; {who}; runs an hour: {pace}; time left: {left}"
 
 
-def render_activity(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
+def render_progress(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
     """Format status and workers for a terminal, with extra lines below the status."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("command", "does", "since"):
         shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)
     for worker in status["workers"]:
         shown.add_row(worker["command"], worker["does"], format_duration(worker["seconds"]))
-    lines = [format_activity(status), *below]
+    lines = [format_progress(status), *below]
     return Group(make_status_table(status), *lines, *([shown] if status["workers"] else []))

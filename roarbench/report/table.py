@@ -82,7 +82,7 @@ class SuiteTable:
         return tuple(None if value is None else POINTS * value for value in found)
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def prediction_controls(self) -> tuple[str, ...]:
         """Return the controls that use the explained network's predicted class."""
         found = (row.estimator for row in self.board.rows)
         return tuple(
@@ -90,14 +90,18 @@ class SuiteTable:
         )
 
     @property
-    def blindness(self) -> str:
+    def control_inputs_text(self) -> str:
         """Describe what the table's controls use of the explained network, as the predicate of a sentence."""
-        verb = "uses" if len(self.told) == 1 else "use"
-        but = f", except that {' and '.join(self.told)} {verb} its predicted class" if self.told else ""
+        verb = "uses" if len(self.prediction_controls) == 1 else "use"
+        but = (
+            f", except that {' and '.join(self.prediction_controls)} {verb} its predicted class"
+            if self.prediction_controls
+            else ""
+        )
         return f"do not use the network{but}"
 
     @cached_property
-    def off_zero(self) -> dict[str, Estimate]:
+    def nonzero_controls(self) -> dict[str, Estimate]:
         """Return, by control, the gains that should be 0 but differ significantly (`is_control_off_zero`)."""
         return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
@@ -113,7 +117,7 @@ class SuiteTable:
         """
         protocol = self.board.protocol
         asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).is_model_free
-        below = (row.against.get(name) for name in (RANDOM, *self.off_zero))
+        below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
             return ()
         nothing = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
@@ -131,7 +135,7 @@ class SuiteTable:
     def hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
         parts = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
-        found = {result.run.key: result for result in self.suite_results.used(parts)}
+        found = {result.run.key: result for result in self.suite_results.list_used_results(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
         for key in sorted(found):
             row = found[key]
@@ -160,7 +164,7 @@ class SuiteTable:
         return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
-    def falling(self) -> str:
+    def probability_columns_note(self) -> str:
         """Describe the columns on the predicted class's probability; empty if the table lacks them."""
         if not self.board.protocol.has_probabilities:
             return ""
@@ -172,7 +176,7 @@ class SuiteTable:
         )
 
     @property
-    def confused(self) -> dict[str, float]:
+    def unstable_predictions(self) -> dict[str, float]:
         """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
         kept = self.suite_results.prediction_stability
         shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
@@ -181,7 +185,7 @@ class SuiteTable:
     @cached_property
     def inconsistent(self) -> dict[str, str]:
         """Return, by estimator, why the row's results cannot be combined."""
-        return self.suite_results.inconsistent(self.board.protocol, self.unit)
+        return self.suite_results.explain_inconsistent_rows(self.board.protocol, self.unit)
 
     @cached_property
     def doubts(self) -> dict[str, str]:
@@ -193,7 +197,7 @@ class SuiteTable:
     def sign(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
         doubt = (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
-        return " ".join(filter(None, (CONFUSED * (estimator in self.confused), doubt)))
+        return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property
     def unknown(self) -> list[str]:
@@ -250,7 +254,7 @@ class SuiteTable:
             f"{board.images} test images{' on which all networks agree' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
-            self.suite_results.reference_words,
+            self.suite_results.reference_accuracy_text,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks
         scored = "scoring networks" if board.protocol.trains else "the same networks"
@@ -271,14 +275,14 @@ def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
 def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
-    """Build one protocol's table of a suite; by default the leading protocol with its first unit and fill.
+    """Build one protocol's table of a suite; by default the headline protocol with its first unit and fill.
 
     Raises:
         CallerError: There is no such protocol, or the suite lacks it, the unit, the fill or all of the rows.
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
-    wanted = SHOWN[protocol] if protocol else suite_results.leading
+    wanted = SHOWN[protocol] if protocol else suite_results.headline_protocol
     suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
     named = suite_results.suite.estimators if rows is None else rows

@@ -24,7 +24,7 @@ from roarbench.text import (
     format_interval,
     format_markdown_table,
     format_percent,
-    format_place,
+    format_rank,
     format_signed,
 )
 
@@ -73,8 +73,8 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     """
     columns = list_columns(table)
     kept = _choose_fitting(columns, width)
-    caption = "\n".join(_all_notes(table, columns, kept) if notes else summarize_notes(table))
-    shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
+    caption = "\n".join(_list_notes(table, columns, kept) if notes else summarize_notes(table))
+    shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     headings = [column.heading for column in kept]
     texts = [i for i, column in enumerate(kept) if column.justify == "left" and column.heading != "estimator"]
     wrapped = wrap_columns([_shorten(column) for column in kept], headings.index("estimator"), texts, width)
@@ -99,25 +99,25 @@ class Column(NamedTuple):
     worth: float  # narrow terminals drop columns of low worth first; columns of worth 0 always stay
 
 
-def _title(table: SuiteTable) -> str:
+def _make_title(table: SuiteTable) -> str:
     return f"{table.suite_results.title}: {table.board.protocol.title}"
 
 
-def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
+def _list_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
     """Return all notes below a table on a terminal that shows the columns `kept`."""
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
-    notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
-    notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
+    notes += [_write_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
+    notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
     return notes
 
 
-def _legend(table: SuiteTable, columns: list[Column]) -> str:
+def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):
-        rival = f"the control that the row is not shown to beat; controls {table.blindness}"
+        rival = f"the control that the row is not shown to beat; controls {table.control_inputs_text}"
         said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _BETTER_THAN in headings:
         said.append(
@@ -139,8 +139,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         if table.judged or heading not in _JUDGED:
             columns.append(Column(heading, short or heading, "left" if left else "right", tuple(cells), worth))
 
-    add("place", (format_place(row.place) for row in rows))
-    add("estimator", (_name(table, row) for row in rows), left=True)
+    add("place", (format_rank(row.place) for row in rows))
+    add("estimator", (_format_name(table, row) for row in rows), left=True)
     add("gain [95%]", (format_interval(row.gain) for row in rows))
     if own:
         add("verdict", (row.network.verdict.value if row.network else MISSING for row in rows), left=True)
@@ -149,18 +149,24 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add("permutation p", ps, 4, "perm. p")
     else:
         if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
-            add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
+            add(_BEATS, map(_format_beaten, rows), short=f"beats all {controls}", left=True)
         if board.protocol.random_is_zero:
             add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
         else:
-            add("vs Random", (_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
+            add("vs Random", (_format_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
         if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
-            add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
-            add("vs blurred random", (_verdict(row.random_blurred) for row in rows), 5, "vs blurred\nrandom", left=True)
+            add("vs Sobel", (_format_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
+            add(
+                "vs blurred random",
+                (_format_verdict(row.random_blurred) for row in rows),
+                5,
+                "vs blurred\nrandom",
+                left=True,
+            )
     if any(row.other_image if own else row.delta_other_image.value is not None for row in rows):
         add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
         if not own:
-            add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, left=True)
+            add("vs other image", (_format_verdict(row.other_image) for row in rows), 3.2, left=True)
     for kind in table.twins:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
@@ -189,13 +195,13 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
     kept = columns
-    while _wide(kept) > width and any(column.worth for column in kept):
+    while _measure_width(kept) > width and any(column.worth for column in kept):
         least = min((column for column in kept if column.worth), key=lambda column: column.worth)
         kept = [column for column in kept if column is not least]
     return kept
 
 
-def _wide(columns: list[Column]) -> int:
+def _measure_width(columns: list[Column]) -> int:
     return measure_table_width(map(_shorten, columns))
 
 
@@ -204,14 +210,14 @@ def _shorten(column: Column) -> list[str]:
     return [cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)]
 
 
-def _name(table: SuiteTable, row: Row) -> str:
+def _format_name(table: SuiteTable, row: Row) -> str:
     """Return the name of a row with its signs; rows that were added to the suite are marked."""
     name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.entered
     parts = (name, "(added)" * added, table.sign(row.estimator))
     return " ".join(filter(None, parts))
 
 
-def _beats(row: Row) -> str:
+def _format_beaten(row: Row) -> str:
     if row.beating:
         return row.beating.words
     return "control" if find_estimator(row.estimator).is_model_free else MISSING
@@ -225,14 +231,14 @@ def _name_beaten(table: SuiteTable, row: Row) -> str:
     return most or _BESIDE_RANDOM[row.random.verdict]
 
 
-def _verdict(found: Comparison | None) -> str:
+def _format_verdict(found: Comparison | None) -> str:
     return found.verdict.value if found else MISSING
 
 
-def _below(table: SuiteTable, advice: str = "") -> str:
+def _write_text_below(table: SuiteTable, advice: str = "") -> str:
     """Return the text below a table: caption, all notes and advice."""
     notes = " ".join(filter(None, (write_remarks(table), advice)))
-    return f"{table.caption}. {notes} {table.falling}".rstrip()
+    return f"{table.caption}. {notes} {table.probability_columns_note}".rstrip()
 
 
 def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
@@ -242,21 +248,23 @@ def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
 def _markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = list_columns(table)
     rows = format_markdown_table([column.heading for column in columns], _lines(columns))
-    below = _below(table, advice) if notes else " ".join(summarize_notes(table))
-    return f"**{_title(table)}**\n\n{rows}\n\n{below}"
+    below = _write_text_below(table, advice) if notes else " ".join(summarize_notes(table))
+    return f"**{_make_title(table)}**\n\n{rows}\n\n{below}"
 
 
 def _latex(table: SuiteTable, advice: str) -> str:
     columns = list_columns(table)
     headings = {column.heading: column.justify[0] for column in columns}
-    return format_latex_table(headings, _lines(columns), f"{table.suite_results.title}. {_below(table, advice)}")
+    return format_latex_table(
+        headings, _lines(columns), f"{table.suite_results.title}. {_write_text_below(table, advice)}"
+    )
 
 
 def format_html(table: SuiteTable) -> str:
     """Format the table as HTML with its title and short notes."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_title(table), headings, _lines(columns), summarize_notes(table))
+    return format_html_table(_make_title(table), headings, _lines(columns), summarize_notes(table))
 
 
 def format_html_table(

@@ -30,7 +30,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     """
     board, covers = table.board, table.board.covers
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
-    if table.suite_results.at_chance:
+    if table.suite_results.at_chance_warning:
         sure = "At chance: these numbers test the installation only."
     elif not board.images:
         sure = ""  # a fault says why
@@ -100,7 +100,7 @@ def _count_done_runs(table: SuiteTable) -> str:
 
 def _zeros(table: SuiteTable) -> str:
     """Report that the whole table is doubtful because controls that should have a gain of 0 differ; else empty."""
-    found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.off_zero.items())
+    found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
     words = (
         f"This table is doubtful, because gains that should be 0 differ significantly: {found}. "
         "A gain of that size may mean nothing."
@@ -128,7 +128,7 @@ def _mixtures(table: SuiteTable) -> list[str]:
 
 
 def _machines(table: SuiteTable) -> str:
-    found = table.suite_results.machines(table.board.protocol, table.unit)
+    found = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
     shown = [row.estimator for row in table.board.rows if row.estimator in found]
     values: dict[str, set[str]] = {}
     for name in shown:
@@ -155,9 +155,9 @@ def _noise(table: SuiteTable, sign: str) -> str:
         lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.unknown)}."
     else:
         lacking = ""
-    if not table.confused:
+    if not table.unstable_predictions:
         return lacking
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.confused.items())
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.unstable_predictions.items())
     return (
         f"{sign} The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy "
         f"copies: {shares}. {lacking}"
@@ -190,8 +190,8 @@ def _certainty(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
         return _explain_no_images(table)
-    if table.suite_results.at_chance:
-        return table.suite_results.at_chance
+    if table.suite_results.at_chance_warning:
+        return table.suite_results.at_chance_warning
     if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
     sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
@@ -253,6 +253,6 @@ def describe_methods(table: SuiteTable) -> str:
         f"{explained}{seen}. {capitalize(protocol.method)}. Unit of features: {table.unit}. "
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
+        f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. {table.caption}. "
         f"{write_remarks(table, signs=False)}"
     )

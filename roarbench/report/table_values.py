@@ -37,7 +37,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "images": board.images,
         "reference_accuracy": suite_results.reference_accuracy,
         "complete": suite_results.complete,
-        "at_chance": bool(suite_results.at_chance),
+        "at_chance": bool(suite_results.at_chance_warning),
         "confidence": board.bootstrap.confidence,
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
@@ -114,7 +114,7 @@ def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
     """Explain in sentences why a row has no rank or should be doubted, also because of unstable predictions."""
-    noise = describe_prediction_under_noise(table.confused.get(row.estimator))
+    noise = describe_prediction_under_noise(table.unstable_predictions.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 

@@ -77,7 +77,7 @@ def format_json(panel: Panel) -> str:
         **results.identity,
         "reference_accuracy": results.reference_accuracy,
         "complete": results.complete,
-        "at_chance": bool(results.at_chance),
+        "at_chance": bool(results.at_chance_warning),
         "protocol": evidence.protocol.name,
         "unit": evidence.unit,
         "confidence": evidence.bootstrap.confidence,
@@ -87,7 +87,7 @@ def format_json(panel: Panel) -> str:
         "retrained_gap_levels": list(evidence.retrained.levels),
         "reference_gap_levels": list(evidence.reference.levels),
         "rows": [_plain(evidence, name, floors.get(name, ())) for name in panel.names],
-        "mixed": [row._asdict() for row in results.dropped],
+        "mixed": [row._asdict() for row in results.unranked_rows],
         "agreements": {name: found and found._asdict() | {"tau": found.tau._asdict()} for name, found in agreements},
     }
     return json.dumps(content, indent=1)
@@ -200,7 +200,7 @@ def write_legend(panel: Panel) -> list[str]:
     suite, bootstrap = results.suite, evidence.bootstrap
     question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
-    lines += filter(None, [results.reference_words])
+    lines += filter(None, [results.reference_accuracy_text])
     if any(find_row_marks(evidence, name) for name in panel.names):
         masks = (
             f"; masks alone: share of the accuracy above chance that masks alone reach at t = {evidence.mask_level:g}"
@@ -264,9 +264,9 @@ def list_doubts(panel: Panel) -> list[str]:
     warnings about each row.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
-    dropped = describe_unranked_rows(row for row in results.dropped if row.unit is evidence.unit)
-    if results.at_chance:
-        return [*dropped, results.at_chance]
+    dropped = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)
+    if results.at_chance_warning:
+        return [*dropped, results.at_chance_warning]
     flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
     flagged = [f"{name} {flag.sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:

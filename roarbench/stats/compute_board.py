@@ -22,10 +22,10 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain_per_row,
     predict_replication,
 )
-from roarbench.stats.rank_intervals import Pairs, Place, compute_place_intervals, rank_by_gain
+from roarbench.stats.rank_intervals import Pairs, Place, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import Drawn, sample_gains, select_variance_components
-from roarbench.stats.variance_components import Spread, estimate_spread
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -35,7 +35,7 @@ def compute_board(
     scores: Correctness,
     protocol: Protocol,
     bootstrap: Bootstrap | None = None,
-    spread: Spread | None = None,
+    spread: VarianceComponents | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
     """Judge all estimators of one protocol, and return the board with the rows in `shown` (all by default).
@@ -43,7 +43,9 @@ def compute_board(
     If `spread`, the variance components, is None, it is estimated from `scores`.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = select_variance_components(protocol, spread or estimate_spread([scores.differences or scores]))
+    spread = select_variance_components(
+        protocol, spread or estimate_variance_components([scores.differences or scores])
+    )
     return compute_board_from_draws(
         scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown
     )
@@ -53,7 +55,7 @@ def compute_board_from_draws(
     scores: Correctness,
     protocol: Protocol,
     bootstrap: Bootstrap,
-    spread: Spread | None,
+    spread: VarianceComponents | None,
     draws: Draws,
     shown: Collection[str] | None = None,
 ) -> Board:
@@ -74,7 +76,7 @@ def compute_board_from_draws(
         judge.covers,
         compute_detectable_difference(judge.own_pairs) if judge.repeated else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
-        len(scores.networks),
+        len(scores.explained_networks),
         POINTS * references.deviation if references else None,
         references.rows if references else 0,
         references.freedom if references else None,
@@ -100,7 +102,7 @@ class Judge(Drawn):
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
-    def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
+    def select_own_gains(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
 
@@ -112,7 +114,7 @@ class Judge(Drawn):
     @property
     def own_pairs(self) -> Pairs:
         """Return the pairs of the suite's own rows."""
-        own = self.anchors(self.placed)
+        own = self.select_own_gains(self.placed)
         return self.pairs(own) if len(own) < len(self.placed) else self.all_pairs
 
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
@@ -192,7 +194,7 @@ class Judge(Drawn):
         over = {kind: self.minus(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
-    def beating(self, name: str) -> ControlComparison | None:
+    def compare_with_controls(self, name: str) -> ControlComparison | None:
         """Compare a row that depends on the network with every model-free control; None if a gain is missing."""
         silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
         if name in self.scores.model_free_controls or not silent or not silent <= against.keys() & self.placed.keys():
@@ -209,10 +211,10 @@ class Judge(Drawn):
     @cached_property
     def places(self) -> dict[str, Place]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
-        own = self.anchors(self.placed)
+        own = self.select_own_gains(self.placed)
         joining = [n for n, name in enumerate(self.placed) if name not in own]
         found = (
-            compute_place_intervals(self.all_pairs, joining)
+            compute_rank_intervals(self.all_pairs, joining)
             if self.repeated
             else rank_by_gain(self.all_pairs.values, joining)
         )
@@ -236,7 +238,7 @@ def _make_row(judge: Judge, name: str) -> Row:
         predicted=judge.estimate(judge.replicated.get(name)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge.against[name],
-        beating=judge.beating(name),
+        beating=judge.compare_with_controls(name),
         delta_twins=twins,
     )
 

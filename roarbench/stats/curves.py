@@ -73,7 +73,7 @@ class Correctness:
         return replace(self, correct=correct, references=references, differences=None)
 
     @property
-    def networks(self) -> frozenset[str]:
+    def explained_networks(self) -> frozenset[str]:
         """Return the explained networks of all cells."""
         return frozenset(name for names in self.references.values() for name in names)
 
@@ -86,12 +86,12 @@ class Correctness:
         """Return the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
-    def complete(self, estimator: str) -> bool:
+    def is_complete(self, estimator: str) -> bool:
         """Return whether the estimator's curve is complete and consistent; otherwise it has no gain and no rank."""
         return estimator not in self.inconsistent and all(point in self.correct for point in self.curve(estimator))
 
 
-def hash_answers(bits: Bits) -> bytes:
+def hash_correctness(bits: Bits) -> bytes:
     """Return a hash of the bits and their shape, 16 bytes."""
     packed = np.packbits(bits, axis=1) if bits.dtype == np.bool_ else bits
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]

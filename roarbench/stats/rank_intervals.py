@@ -75,13 +75,13 @@ class Place(NamedTuple):
 
 
 def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
-    """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_place_intervals`."""
+    """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_rank_intervals`."""
     own = _compute_without(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
-def compute_place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
+def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
     """Return places with intervals that hold simultaneously with the confidence of the pairs of gains.
 
     The best possible place of an estimator is one below all estimators that are significantly better, and its worst

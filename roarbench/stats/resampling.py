@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_answers
+from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_correctness
 from roarbench.stats.variance_components import (
     PRIORS,
     ReferenceCurve,
-    References,
-    Spread,
-    Trainings,
+    ReferenceVariance,
+    TrainingVariance,
+    VarianceComponents,
     compute_reference_curves,
-    estimate_spread,
+    estimate_variance_components,
     is_not_constant_zero,
 )
 
@@ -67,7 +67,7 @@ class Draws:
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 
 
-def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
+def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None) -> Draws:
     """Draw images, explained networks and trainings for every cell.
 
     Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. If
@@ -79,11 +79,12 @@ def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: Spread | N
     one, other = _resample([accuracies, scores.differences], bootstrap)
     differences = _draws(scores.differences, bootstrap, spread, other)
     return replace(
-        _draws(accuracies, bootstrap, spread and estimate_spread([accuracies]), one), differences=differences
+        _draws(accuracies, bootstrap, spread and estimate_variance_components([accuracies]), one),
+        differences=differences,
     )
 
 
-def _draws(scores: Correctness, bootstrap: Bootstrap, spread: Spread | None, resampled: Floats) -> Draws:
+def _draws(scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None, resampled: Floats) -> Draws:
     """Combine existing draws of images with draws of explained networks and trainings."""
     if not scores.correct:
         return Draws({}, np.empty(0), resampled, resampled)
@@ -137,7 +138,9 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
     return counts
 
 
-def draw_repetition_noise(scores: Correctness, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
+def draw_repetition_noise(
+    scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents
+) -> tuple[Floats, Floats]:
     """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
 
     If there are several explained networks, a cell that depends on one gets a deviation for this network, which
@@ -174,7 +177,7 @@ class _TrainingDraws:
     the same variance in every draw.
     """
 
-    def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
+    def __init__(self, spread: TrainingVariance, bootstrap: Bootstrap) -> None:
         share = _mean_square(spread.freedom, _generator(bootstrap, _SPREAD), bootstrap)
         variance = np.maximum(0.0, spread.variance / share - spread.noise)
         self.true, self.whole = np.sqrt(variance), np.sqrt(variance + spread.noise)
@@ -186,7 +189,7 @@ class _TrainingDraws:
         The bits seed the draws. So the same training under two names has the same deviation, different cells have
         different deviations, and no draw depends on which rows are shown.
         """
-        generator = _generator(self.bootstrap, _CELL, hash_answers(bits))
+        generator = _generator(self.bootstrap, _CELL, hash_correctness(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
         return self.true * mean, self.whole * mean
 
@@ -211,7 +214,7 @@ class _ReferenceDraws:
     (Smyth 2004).
     """
 
-    def __init__(self, spread: References, scores: Correctness, bootstrap: Bootstrap) -> None:
+    def __init__(self, spread: ReferenceVariance, scores: Correctness, bootstrap: Bootstrap) -> None:
         self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
         generator = _generator(bootstrap, _SIZES)
         self.whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
@@ -221,7 +224,7 @@ class _ReferenceDraws:
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
         self.rows = compute_reference_curves(scores)
         self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
-        self._normal = lru_cache(2 * len(scores.networks))(self._draw)
+        self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
 
@@ -244,7 +247,7 @@ class _ReferenceDraws:
 
     def _ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""
-        square, freedom = curve.square
+        square, freedom = curve.mean_square
         pooled = self.spread.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.spread.variance else 0.0
         chi_squared = _generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)

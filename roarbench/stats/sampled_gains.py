@@ -12,17 +12,17 @@ from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
-from roarbench.stats.variance_components import Spread
+from roarbench.stats.variance_components import VarianceComponents
 
 
-def select_variance_components(protocol: Protocol, spread: Spread | None) -> Spread | None:
+def select_variance_components(protocol: Protocol, spread: VarianceComponents | None) -> VarianceComponents | None:
     """Return the variance components that apply to a protocol; without training, those of trainings are left out."""
     if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
 
 
-def find_interval_scope(protocol: Protocol, spread: Spread | None) -> IntervalScope:
+def find_interval_scope(protocol: Protocol, spread: VarianceComponents | None) -> IntervalScope:
     """Return the scope of intervals under a protocol with these variance components."""
     references = spread is not None and spread.references is not None
     if not protocol.trains:
@@ -41,7 +41,7 @@ def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
     if scores.differences and draws.differences:
         scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
         return _areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
-    if protocol.retrain is ScoredNetwork.MASKS or not scores.complete(RANDOM):
+    if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
         return {}
     return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
 
@@ -50,7 +50,7 @@ def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floa
     gains = {
         name: compute_gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
-        if scores.complete(name)
+        if scores.is_complete(name)
     }
     return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
 
@@ -62,14 +62,19 @@ class Drawn:
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     bootstrap: Bootstrap
-    spread: Spread | None  # variance between references and between trainings; None if unknown
+    spread: VarianceComponents | None  # variance between references and between trainings; None if unknown
     draws: Draws
     areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope
 
     @classmethod
     def of(
-        cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
+        cls,
+        scores: Correctness,
+        protocol: Protocol,
+        bootstrap: Bootstrap,
+        spread: VarianceComponents | None,
+        draws: Draws,
     ) -> Self:
         """Compute the gains from the draws, and determine the scope of their intervals."""
         areas = sample_gains(scores, protocol, draws)

@@ -15,14 +15,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, compute_area_weights, hash_answers
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, compute_area_weights, hash_correctness
 
 # possible weights of the pooled variance, as degrees of freedom d that are evenly spaced in 1 / d
 PRIORS = 1 / np.linspace(1, 0.001, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class References:
+class ReferenceVariance:
     """Variance of a row's curve between explained networks and between trainings on them, pooled over rows."""
 
     levels: tuple[float, ...]  # ascending; the levels of `factor`'s columns
@@ -51,7 +51,7 @@ class References:
         return self.factor[:, nearest]
 
 
-def estimate_reference_variance(boards: Sequence[Correctness]) -> References | None:
+def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVariance | None:
     """Estimate the variance between explained networks by a two-way analysis of variance of areas, rows by networks.
 
     Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. If a row or level lacks some networks,
@@ -73,7 +73,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> References | N
     deviations = _center_rows(areas, networks)
     variance, shared, own_freedom = split_shared_and_row_variance(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
-    return References(
+    return ReferenceVariance(
         *_factor_covariance(curves),
         variance,
         noise / sum(len(found) - 1 for found in areas),
@@ -128,7 +128,7 @@ class ReferenceCurve:
     digest: bytes  # hash of the row's correctness under all references and levels, 16 bytes
 
     @property
-    def square(self) -> tuple[float, int]:
+    def mean_square(self) -> tuple[float, int]:
         """Return the mean square of the areas between networks, and its degrees of freedom; both 0 for one network."""
         means = list(self.areas.values())
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
@@ -153,7 +153,7 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
         {t: {name: float(each.mean()) for name, each in held.items()} for t, held in answers.items()},
         {name: float(area.mean()) for name, area in areas.items()},
         float(sum_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
-        hashlib.sha256(b"".join(hash_answers(board.correct[estimator, t]) for t in levels)).digest()[:16],
+        hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
     )
 
 
@@ -216,7 +216,7 @@ def sum_squares(answers: Bits | Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Trainings:
+class TrainingVariance:
     """Variance of a cell's accuracy between trainings, pooled over cells."""
 
     # between trainings on the same rankings, in squared accuracy, including image noise
@@ -234,11 +234,11 @@ class Trainings:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class VarianceComponents:
     """Variance between trainings on the same rankings, and between explained networks; None if unknown."""
 
-    trainings: Trainings | None
-    references: References | None
+    trainings: TrainingVariance | None
+    references: ReferenceVariance | None
 
     def run_deviation(self, explained: bool, t: float) -> float | None:
         """Return the standard deviation of a run's true accuracy, in [0, 1]; None if unknown."""
@@ -248,7 +248,7 @@ class Spread:
         return self.trainings.deviation if self.trainings is not None else None
 
 
-def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
+def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceComponents | None:
     """Estimate the variance components, pooled over the cells of all these boards; None if nothing was repeated.
 
     With at most one explained network, only the variance between trainings is estimated. Submissions are used only if
@@ -256,14 +256,14 @@ def estimate_spread(boards: Iterable[Correctness]) -> Spread | None:
     """
     held = list(boards)
     own = [board.published for board in held]
-    found = Spread(
+    found = VarianceComponents(
         _estimate_training_variance(own) or _estimate_training_variance(held),
         estimate_reference_variance(own) or estimate_reference_variance(held),
     )
     return found if found.trainings or found.references else None
 
 
-def _estimate_training_variance(boards: Sequence[Correctness]) -> Trainings | None:
+def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVariance | None:
     """Estimate the variance between trainings by a two-way analysis of variance, images by trainings.
 
     Each group of trainings on the same rankings is one table. The mean square of trainings estimates n * var(training)
@@ -274,13 +274,13 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> Trainings | No
     found = [named for board in boards for named in _group_trainings(board)]
     if all(point == UNTOUCHED for point, _ in found):
         return None
-    unique = {hash_answers(bits): bits for _, bits in found}  # counts each training once, whatever its names
+    unique = {hash_correctness(bits): bits for _, bits in found}  # counts each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom
     raw = np.concatenate([_compute_training_deviations(bits) for bits in groups])
     size = np.sqrt(np.mean(raw**2))
-    return Trainings(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
+    return TrainingVariance(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
 
 
 def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:

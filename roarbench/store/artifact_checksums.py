@@ -87,7 +87,7 @@ class Checksums:
                     )
                 else:
                     self._compare(row, each, own)
-            self._hear(connection, noted)
+            self._check_recorded_inputs(connection, noted)
 
         if made:
             self.database.change(work)
@@ -103,18 +103,18 @@ class Checksums:
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
         seen = f"has a different {here.what} than the one made in {row.place}"
-        self._refuse(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
+        self._refuse_folder(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
 
-    def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
+    def _check_recorded_inputs(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""
         imported = find_stored_keys(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:
             if each.here and (each.what, each.here) not in fitting:
-                self._refuse(f"has a different {each.what} than the one of the run {each.run}")
+                self._refuse_folder(f"has a different {each.what} than the one of the run {each.run}")
 
-    def _refuse(self, seen: str) -> NoReturn:
+    def _refuse_folder(self, seen: str) -> NoReturn:
         raise StoreError(
             f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; use that store's "
             "folder as --store, copy its references, rankings and networks to this folder, or use a new "
@@ -128,10 +128,10 @@ def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, mad
     if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
     made = made_here and each.checksum not in ("", row.checksum)
-    return own and made and not _rests_on(connection, row, each)
+    return own and made and not _has_dependent_result(connection, row, each)
 
 
-def _rests_on(connection: Connection, row: Any, made: Artifact) -> bool:
+def _has_dependent_result(connection: Connection, row: Any, made: Artifact) -> bool:
     """Return whether a result depends on the earlier file; imported results depend on another store's folder."""
     rankings = made.rankings or ("" if made.named else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []

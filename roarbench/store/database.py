@@ -73,28 +73,28 @@ class Database:
 
         While the server is unreachable the call is repeated, so `work` must be idempotent.
         """
-        with self._kept():
-            return self._as_soon_as_possible(lambda: self._work(self._changer, work))
+        with self._check_file_afterwards():
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._changer, work))
 
-    def ask(self, work: Callable[[Connection], T]) -> T:
+    def query(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
-        with self._sound():
+        with self._convert_damaged_rows():
             if held := self._held_connection:
                 with convert_database_errors(self.where):
                     return work(held)
-            return self._as_soon_as_possible(lambda: self._work(self._reader, work))
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._reader, work))
 
     @contextmanager
-    def _begun(self, engine: Engine) -> Iterator[Connection]:
+    def _open_transaction(self, engine: Engine) -> Iterator[Connection]:
         """Open a transaction as soon as the server is reachable."""
         with convert_database_errors(self.where), ExitStack() as stack:
-            yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
+            yield self._retry_while_unreachable(lambda: stack.enter_context(engine.begin()))
 
-    def _work(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+    def _run_in_transaction(self, engine: Engine, work: Callable[[Connection], T]) -> T:
         with engine.begin() as connection:
             return work(connection)
 
-    def _as_soon_as_possible(self, call: Callable[[], T]) -> T:
+    def _retry_while_unreachable(self, call: Callable[[], T]) -> T:
         """Call a function, and repeat the call while the server is unreachable."""
         begun, told = time.monotonic(), False
         while True:
@@ -118,7 +118,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
-        with self._kept(), self._begun(self._engine) as connection:
+        with self._check_file_afterwards(), self._open_transaction(self._engine) as connection:
             yield connection
 
     @contextmanager
@@ -126,19 +126,19 @@ class Database:
         """Open a read transaction, which never blocks write transactions."""
         held = self._held_connection
         with (
-            self._sound(),
-            nullcontext(held) if held else self._begun(self._reader) as found,
+            self._convert_damaged_rows(),
+            nullcontext(held) if held else self._open_transaction(self._reader) as found,
             convert_database_errors(self.where),
         ):
             yield found
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
+    def hold_connection(self) -> Iterator[None]:
         """Use one connection for all queries of this thread in the block.
 
         Opening a connection takes longer than most queries.
         """
-        with self._begun(self._reader) as connection:
+        with self._open_transaction(self._reader) as connection:
             self._held.connection = connection
             try:
                 yield
@@ -150,19 +150,22 @@ class Database:
         return getattr(self._held, "connection", None)
 
     @contextmanager
-    def _sound(self) -> Iterator[None]:
+    def _convert_damaged_rows(self) -> Iterator[None]:
         try:
             yield
         except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
-    def watch(self) -> None:
+    def watch_file(self) -> None:
         """Record which SQLite file is open, because writes to a removed file would not fail."""
-        self._file = _file_of(self.where)
+        self._file = _identify_file(self.where)
 
-    def check_kept(self) -> None:
+    def check_file_exists(self) -> None:
         """If the opened file is gone, save its content under another name beside it and raise RunError."""
-        if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
+        if (
+            self._file in (None, _identify_file(self.where))
+            or threading.current_thread() is not threading.main_thread()
+        ):
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
         try:
@@ -174,11 +177,11 @@ class Database:
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _check_file_afterwards(self) -> Iterator[None]:
         try:
             yield
         finally:
-            self.check_kept()
+            self.check_file_exists()
 
     @property
     def is_file(self) -> bool:
@@ -190,7 +193,7 @@ class Database:
         self._engine.dispose()
 
 
-def _file_of(path: str) -> tuple[int, int]:
+def _identify_file(path: str) -> tuple[int, int]:
     """Return the identity of a file, which earlier files of its name do not share; zeros if there is no file."""
     try:
         found = Path(path).stat()

@@ -41,7 +41,7 @@ class Owner:
     @classmethod
     def here(cls) -> "Owner":
         """Make an owner for this process."""
-        return cls(uuid4().hex, _host(), os.getpid(), _start_time(os.getpid()) or "")
+        return cls(uuid4().hex, _identify_host(), os.getpid(), _read_start_time(os.getpid()) or "")
 
 
 class Lease(NamedTuple):
@@ -71,7 +71,7 @@ class LeaseReply(NamedTuple):
     held: set[str]  # keys leased by a living owner, this one included
 
 
-def _host() -> str:
+def _identify_host() -> str:
     """Return the host's name, boot and process namespace, because process ids are comparable only within these."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # without Linux `_start_time` returns None, and heartbeats alone count
@@ -80,7 +80,7 @@ def _host() -> str:
     return " ".join(parts)
 
 
-def _start_time(pid: int) -> str | None:
+def _read_start_time(pid: int) -> str | None:
     """Return a process's start in ticks since boot; empty if the process has ended, None if it is hidden."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -92,7 +92,7 @@ def _start_time(pid: int) -> str | None:
     return "" if state in "ZX" else rest[18]
 
 
-def _exists(pid: int) -> bool:
+def _has_process(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -109,11 +109,11 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     heartbeat: `beat` and `now` are times of the same clock. The kernel may hide other users' processes (`hidepid`,
     proc(5)). Then only the existence of the id is known, not the start time, so the heartbeat is used.
     """
-    if owner.start and owner.host == _host():
-        start = _start_time(owner.pid)
+    if owner.start and owner.host == _identify_host():
+        start = _read_start_time(owner.pid)
         if start is not None:
             return start == owner.start
-        if not _exists(owner.pid):
+        if not _has_process(owner.pid):
             return False
     return now - beat < SILENCE
 
@@ -123,14 +123,14 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     keys = {key for wish in wanted for key in wish.keys}
     done = find_stored_keys(connection, results, keys)
     why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
-    rows = list(select_matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
-    living = _find_living(rows)
+    rows = list(select_matching(connection, select(leases, *_select_clocks(connection)), leases.c.key, keys))
+    living = _find_living_owners(rows)
     held = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
     gone = done | held | why.keys()
     free = [wish for wish in wanted if gone.isdisjoint(wish.keys)][:most]
     numbers = {wish: secrets.randbits(62) for wish in free}
-    fresh = {key: _row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
+    fresh = {key: _make_row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
     taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
     now = read_database_clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
@@ -142,7 +142,7 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     return LeaseReply(granted, done | late, why, held | fresh.keys() - taken)
 
 
-def _row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
+def _make_row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
     by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
     return {"number": number, **by, "what": wish.what, "data": wish.data}
 
@@ -176,10 +176,10 @@ def read_leases(connection: Connection) -> list[Lease]:
     """Return the leases of living owners, oldest first; empty in an older store, which lacks the table."""
     if not inspect(connection).has_table(leases.name):
         return []
-    statement = select(leases, *_clocks(connection)).order_by(leases.c.since, leases.c.key)
+    statement = select(leases, *_select_clocks(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
-    living = _find_living(rows)
-    return [Lease(row.key, _owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
+    living = _find_living_owners(rows)
+    return [Lease(row.key, _read_owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
 
 
 def read_boot_id(owner: Owner) -> str:
@@ -187,20 +187,20 @@ def read_boot_id(owner: Owner) -> str:
     return owner.host.split()[1] if " " in owner.host else owner.host
 
 
-def _find_living(rows: Iterable[Any]) -> set[str]:
+def _find_living_owners(rows: Iterable[Any]) -> set[str]:
     """Return the ids of the lease owners that are still running, each checked once.
 
     Time during which the database was unreachable does not count towards an owner's timeout.
     """
     owners = {row.owner: row for row in rows}
-    return {owner for owner, row in owners.items() if is_alive(_owner(row), max(row.beat, row.up), row.now)}
+    return {owner for owner, row in owners.items() if is_alive(_read_owner(row), max(row.beat, row.up), row.now)}
 
 
-def _owner(row: Any) -> Owner:
+def _read_owner(row: Any) -> Owner:
     return Owner(row.owner, row.host, row.pid, row.start)
 
 
-def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+def _select_clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return two columns: the current time, and the time at which the database started."""
     up: ColumnElement[Any] = leases.c.beat  # an SQLite file is never down
     if connection.dialect.name == "postgresql":

@@ -73,7 +73,7 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
         if data.setdefault(file.suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
     if before:
-        _check_kept({key: result for key, (_, result) in seen.items()}, check_folder(before))
+        _check_nothing_lost({key: result for key, (_, result) in seen.items()}, check_folder(before))
     return found
 
 
@@ -83,7 +83,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     Raises:
         StoreError: The index cannot be read, a path has another form, or the folder and the index disagree.
     """
-    files = _entries(folder / INDEX)
+    files = _read_entries(folder / INDEX)
     names = [file.path for file in files]
     for name in names:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
@@ -116,7 +116,7 @@ def read_index_json(path: Path, what: str) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def _entries(path: Path) -> tuple[PublishedFile, ...]:
+def _read_entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
         values = read_index_json(path, "a folder of published results, such as results")
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
@@ -133,7 +133,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
     """Add a file of the folder to its index."""
     index = folder / INDEX
     files = [
-        *(_entries(index) if index.exists() else ()),
+        *(_read_entries(index) if index.exists() else ()),
         PublishedFile(path, compute_sha256(folder / path), rows, about),
     ]
     listed = [make_record(each) for each in sorted(files, key=lambda each: each.path)]
@@ -157,12 +157,12 @@ def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
     for result in results:
-        if why := _why_not(result, suite):
+        if why := _explain_foreign_row(result, suite):
             raise StoreError(f"{file.path}, run {result.run.key}: {why}")
     return results
 
 
-def _why_not(result: RunResult, suite: SuiteSpec) -> str:
+def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
     """Explain why a row does not belong to a suite; empty if it does."""
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
@@ -171,7 +171,7 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
     if run.limit:
         return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
     own_suite = replace(suite, replication=run.seed // REPLICATION)
-    if _settings(Point(run.cell, run.seed)) not in _list_settings(own_suite):
+    if _make_setting_key(Point(run.cell, run.seed)) not in _list_settings(own_suite):
         return f"no run of {suite.title} has these settings"
     if build_run(own_suite, Point(run.cell, run.seed), run.data, None).key != run.key:
         return f"its reference, recipe or network differs from that of {suite.title}"
@@ -181,16 +181,16 @@ def _why_not(result: RunResult, suite: SuiteSpec) -> str:
 @cache
 def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return the settings of a suite's runs, without estimators."""
-    return frozenset(map(_settings, (*expand_points(suite), *list_reference_points(suite))))
+    return frozenset(map(_make_setting_key, (*expand_points(suite), *list_reference_points(suite))))
 
 
-def _settings(point: Point) -> tuple[object, ...]:
+def _make_setting_key(point: Point) -> tuple[object, ...]:
     estimator = point.cell.estimator_record
     twin = estimator.twin if estimator else CLEAN
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
+def _check_nothing_lost(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:

@@ -84,7 +84,7 @@ def make_ranking_spec(
     """
     return RankingSpec(
         data=data,
-        reference=make_reference(suite, data, number).key if estimator.hangs_on_network else "",
+        reference=make_reference(suite, data, number).key if estimator.depends_on_network else "",
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,
@@ -93,7 +93,7 @@ def make_ranking_spec(
         splits=list_control_splits(suite)
         if estimator.id in suite.controls
         else list_ranked_splits(suite, estimator, number),
-        maps=suite.maps if estimator.shared else Making.FLOAT32,
+        maps=suite.maps if estimator.uses_shared_pass else Making.FLOAT32,
     )
 
 
@@ -173,9 +173,9 @@ def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[
     return chain
 
 
-def refuse_mixed_devices(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
+def refuse_mixed_devices(parts: Path, descriptions: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps from different kinds of devices, whose rounding no single machine could reproduce."""
-    kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
+    kinds = {ExplainedBatches(*batches).device for about in descriptions for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(
@@ -183,9 +183,9 @@ def refuse_mixed_devices(parts: Path, told: Iterable[Mapping[str, Any]]) -> None
         )
 
 
-def read_weights_checksum(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
+def read_weights_checksum(parts: Path, descriptions: Iterable[Mapping[str, Any]]) -> str:
     """Return the checksum of the explained network of all parts; empty if a part does not record it."""
-    checksums = {about.get("weights", "") for about in told}
+    checksums = {about.get("weights", "") for about in descriptions}
     if len(checksums - {""}) > 1:
         raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
     return checksums.pop() if len(checksums) == 1 else ""
@@ -248,7 +248,7 @@ def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     return manifest.get("same_as") or hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
 
 
-def read_manifest_checksum(manifest: Path) -> str:
+def load_rankings_checksum(manifest: Path) -> str:
     """Return the checksum of a manifest's rankings; empty if the manifest cannot be read."""
     try:
         return read_rankings_checksum(json.loads(manifest.read_text()))

@@ -51,9 +51,9 @@ from roarbench.store.ranking_files import (
     find_sibling_rankings,
     is_covered,
     list_parts,
+    load_rankings_checksum,
     merge_batch_records,
     read_manifest,
-    read_manifest_checksum,
     read_planes,
     read_rankings_checksum,
     read_weights_checksum,
@@ -100,7 +100,7 @@ class RankingsStore:
         return [
             path.parent
             for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
-            if read_manifest_checksum(path) == checksum
+            if load_rankings_checksum(path) == checksum
         ]
 
     def kept_shares(self) -> dict[str, float]:
@@ -246,7 +246,7 @@ class RankingsStore:
     def checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
         found = (spec, *find_sibling_rankings(self.folder(spec), spec))
-        return {read_manifest_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
+        return {load_rankings_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
         """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""

@@ -93,7 +93,7 @@ class Failures:
                 return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
             return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
 
-        return self._database.ask(work)
+        return self._database.query(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
         """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
@@ -108,7 +108,7 @@ class Failures:
 
         return self._database.change(work)
 
-    def cut_off(self, key: str, reason: str) -> int:
+    def record_interruption(self, key: str, reason: str) -> int:
         """Record that a machine interrupted a step; return how often the step was interrupted."""
         row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
@@ -176,18 +176,18 @@ class ResultsStore:
         """Refuse an SQLite file in use by another machine, because SQLite's locks are unreliable over a network."""
         if self.database.is_file:
             here = read_boot_id(Owner.here())
-            for lease in self.running():
+            for lease in self.list_leases():
                 if read_boot_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
                     seen = f"{self.database.where} is an SQLite file, and {name} is using it"
                     raise StoreError(f"{seen}; for several machines use --db postgresql://HOST/NAME")
 
-    def be_patient(self, tell: Callable[[str], object]) -> None:
+    def wait_for_unreachable_server(self, tell: Callable[[str], object]) -> None:
         """Wait from now on for an unreachable server, and report it through `tell`."""
         self.database.patience, self.database.tell = OUTAGE, tell
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def without_waiting(self) -> Iterator[None]:
         """Run the block without waiting for an unreachable server, as the process ends; database errors are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
@@ -202,7 +202,7 @@ class ResultsStore:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self.database.check_kept()
+                self.database.check_file_exists()
         finally:
             self.close()
 
@@ -234,23 +234,25 @@ class ResultsStore:
 
         return self.database.change(work) if rows else set()
 
-    def done(self, keys: Collection[str]) -> set[str]:
+    def find_done_keys(self, keys: Collection[str]) -> set[str]:
         """Return the keys that have a result."""
-        return self.database.ask(lambda connection: find_stored_keys(connection, results, keys))
+        return self.database.query(lambda connection: find_stored_keys(connection, results, keys))
 
-    def keys(self, beginning: str) -> list[str]:
+    def find_keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin with this string."""
         wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
         with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
-    def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, RunResult]:
+    def read_results(
+        self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})
+    ) -> dict[str, RunResult]:
         """Return the results of these keys; runs in `known` are not parsed again."""
         with self.database.read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, known) for row in rows}
 
-    def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+    def list_versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
         A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
@@ -270,12 +272,12 @@ class ResultsStore:
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found
 
-    def places(self) -> set[tuple[str, str]]:
+    def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
         wanted = select(results.c.dataset, results.c.model).distinct()
-        return self.database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
+        return self.database.query(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
 
-    def stamp(self, dataset: str, model: str) -> str:
+    def make_stamp(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and with their provenance."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
@@ -290,25 +292,25 @@ class ResultsStore:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
-    def claim(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
+    def claim_leases(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
         """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
         return self.database.change(lambda connection: claim_leases(connection, wanted, owner, most))
 
-    def beat(self, owner: Owner) -> dict[str, int]:
+    def renew_leases(self, owner: Owner) -> dict[str, int]:
         """Record an owner's heartbeat for all its leases; return their numbers by key."""
         return self.database.change(lambda connection: renew_leases(connection, owner))
 
-    def release(self, keys: Collection[str], owner: Owner) -> None:
+    def release_leases(self, keys: Collection[str], owner: Owner) -> None:
         """Delete an owner's leases on finished runs or steps."""
         self.database.change(lambda connection: drop_leases(connection, keys, owner))
 
-    def leave(self, owner: Owner) -> None:
+    def release_all_leases(self, owner: Owner) -> None:
         """Delete all leases of an owner that ends."""
         self.database.change(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
 
-    def running(self) -> list[Lease]:
+    def list_leases(self) -> list[Lease]:
         """Return the leases of living owners, oldest first."""
-        return self.database.ask(read_leases)
+        return self.database.query(read_leases)
 
 
 def _growth(table: Table) -> Select[int, Any]:

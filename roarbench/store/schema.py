@@ -247,28 +247,28 @@ def open_database(url: str, read_only: bool) -> Database:
     Raises:
         StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
     """
-    place = _parse(url)
+    place = _parse_url(url)
     lite = place.get_backend_name() == "sqlite"
     where = str(place.database) if lite else place.set(query={}).render_as_string(hide_password=True)
-    engine = _sqlite_engine(Path(where), read_only) if lite else _postgres_engine(place, read_only)
-    event.listen(engine, "begin", _begin)
+    engine = _make_sqlite_engine(Path(where), read_only) if lite else _make_postgres_engine(place, read_only)
+    event.listen(engine, "begin", _begin_transaction)
     database = Database(engine, where)
     try:
-        _check(database, read_only)
+        _check_version(database, read_only)
         if not read_only:
             with database.write() as connection:  # fails early if the database is not writable
-                if (version := _version(connection, where)) < HEAD:
+                if (version := _read_version(connection, where)) < HEAD:
                     _upgrade(connection, version)
         if lite and not read_only:
             _use_wal(engine, where)
-            database.watch()
+            database.watch_file()
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _parse(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         place = make_url(url)
     except (ArgumentError, ValueError):
@@ -286,9 +286,9 @@ def _parse(url: str) -> URL:
     return place
 
 
-def _sqlite_engine(path: Path, read_only: bool) -> Engine:
+def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     try:
-        _look(path, read_only)
+        _check_sqlite_file(path, read_only)
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
 
@@ -296,7 +296,7 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
     return create_engine("sqlite://", creator=partial(_connect, path, read_only), poolclass=pool)
 
 
-def _look(path: Path, read_only: bool) -> None:
+def _check_sqlite_file(path: Path, read_only: bool) -> None:
     """Refuse a missing file if read-only, otherwise create it; refuse a file that is not an SQLite database."""
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -317,14 +317,14 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
         mode += "&immutable=1"  # no process writes, and SQLite cannot create its auxiliary files in this folder
     uri = f"{path.absolute().as_uri()}?{mode}"
-    # isolation_level=None: `_begin` starts transactions, not sqlite3
+    # isolation_level=None: `_begin_transaction` starts transactions, not sqlite3
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous=FULL")  # a finished transaction is on the disk
     connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
 
-def _postgres_engine(place: URL, read_only: bool) -> Engine:
+def _make_postgres_engine(place: URL, read_only: bool) -> Engine:
     options = f"-c lock_timeout={PATIENCE}s -c default_transaction_read_only={'on' if read_only else 'off'}"
     arguments: dict[str, Any] = {"options": options, "connect_timeout": 10}
     try:
@@ -333,17 +333,17 @@ def _postgres_engine(place: URL, read_only: bool) -> Engine:
         raise StoreError("PostgreSQL needs psycopg; run `pip install 'roarbench[postgres]'`") from None
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     manner = str(connection.get_execution_options().get("manner"))
     statements = {"reading": _BEGIN_READING, "changing": _BEGIN_CHANGING}.get(manner, _BEGIN_WRITING)
     if statement := statements.get(connection.dialect.name):
         connection.exec_driver_sql(statement)
 
 
-def _check(database: Database, read_only: bool) -> None:
+def _check_version(database: Database, read_only: bool) -> None:
     """Refuse a database that is not a store of this version, before anything is written."""
     with database.read() as connection:
-        version = _version(connection, database.where)
+        version = _read_version(connection, database.where)
     if version > HEAD:
         raise StoreError(
             f"results store {database.where} has schema {version}, this version supports up to {HEAD}; "
@@ -358,7 +358,7 @@ def _check(database: Database, read_only: bool) -> None:
         )
 
 
-def _version(connection: Connection, where: str) -> str:
+def _read_version(connection: Connection, where: str) -> str:
     """Return the version of the schema; empty for an empty database."""
     names = inspect(connection).get_table_names()
     if schema_version.name in names:

@@ -115,7 +115,7 @@ class ExportedFile:
         chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
         rows = [about.num_rows, *(group.num_rows for group in groups), *(chunk.num_values for chunk in chunks)]
         if not all(0 <= count <= _ROWS for count in rows):
-            raise self._too_large(f"{max(rows, key=abs):,} rows, expected at most {_ROWS:,}")
+            raise self._make_too_large_error(f"{max(rows, key=abs):,} rows, expected at most {_ROWS:,}")
         self._check_size(sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks))
         odd = {chunk.compression for chunk in chunks} - _CODECS
         odd |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
@@ -131,27 +131,27 @@ class ExportedFile:
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
             for batch in packed.iter_batches(_BATCH):
                 for name in _SIZED:
-                    unpacked += self._unpacked(name, batch.column(name))
+                    unpacked += self._measure_unpacked_size(name, batch.column(name))
                     self._check_size(unpacked)
                 yield from batch.to_pylist()
 
-    def _unpacked(self, name: str, column: pa.DictionaryArray) -> int:
+    def _measure_unpacked_size(self, name: str, column: pa.DictionaryArray) -> int:
         """Return the unpacked size of a column in bytes; each source of a submission counts once."""
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
-            raise self._too_large(
+            raise self._make_too_large_error(
                 f"a value of {format_bytes(longest)} in {name}, expected at most {format_bytes(_VALUE)}"
             )
         return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
 
     def _check_size(self, unpacked: int) -> None:
         if unpacked > self._most:
-            raise self._too_large(
+            raise self._make_too_large_error(
                 f"{format_bytes(unpacked)} of unpacked data, expected at most {format_bytes(self._most)}"
             )
 
-    def _too_large(self, seen: str) -> StoreError:
+    def _make_too_large_error(self, seen: str) -> StoreError:
         return StoreError(f"{self._path} has {seen}, so nothing was added; name a file that `roarbench export` wrote")
 
 
@@ -167,7 +167,7 @@ def _report_read_errors(path: Path) -> Iterator[None]:
 def export_results(
     store: ResultsStore,
     path: Path,
-    kept: Mapping[str, float] = MappingProxyType({}),
+    prediction_stability: Mapping[str, float] = MappingProxyType({}),
     keys: Collection[str] | None = None,
 ) -> int:
     """Write the results of a store, all or those with these keys, to a new file; return the number of rows.
@@ -182,7 +182,7 @@ def export_results(
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in found if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _REMARKS: export_remarks(store.database, stored, kept)}
+    about = {**(COLUMNS.metadata or {}), _REMARKS: export_remarks(store.database, stored, prediction_stability)}
     data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     about |= {_NOTES: _export_notes(note for note in read_image_notes(store.database) if note.data in data)}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in places]
@@ -220,7 +220,7 @@ class Conflict(NamedTuple):
     found: RunResult
 
     @property
-    def differing(self) -> int:
+    def differing_images(self) -> int:
         """Count the test images on which only one of the two results is correct."""
         return int((self.stored.answers != self.found.answers).sum())
 
@@ -242,7 +242,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
-    notes, suites, remarks = _said(file.metadata, path)
+    notes, suites, remarks = _read_metadata(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
     totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
     rows = _refuse_twice(_import_rows(file, path, submissions), path)
@@ -259,7 +259,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         put_notes(connection, notes)
         put_suites(connection, suites)
         put_remarks(connection, remarks)
-    stored = store.results(known)
+    stored = store.read_results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
@@ -316,7 +316,7 @@ def _export_notes(notes: Iterable[ImageNote]) -> bytes:
     return encode_canonically([make_record(note) for note in local]).encode()
 
 
-def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
+def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
     """Return the contents of a file besides its rows: notes on images, suites, and notes on submissions."""
     what = "images"
     try:
@@ -363,21 +363,21 @@ def write_results_csv(store: ResultsStore, path: Path) -> int:
 
     def write(temporary: Path) -> int:
         with temporary.open("w", encoding="utf-8", newline="") as file:
-            return write_csv(file, _lines(store))
+            return write_csv(file, _list_csv_records(store))
 
     return write_if_absent(path, write)
 
 
-def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:
+def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
     columns = [results.c[name] for name in (*_NAMES, "record")]
     wanted = select(*columns).order_by("key").execution_options(yield_per=_ROWS_AT_ONCE)
     with store.database.read() as connection:
         for rows in connection.execute(wanted).partitions():
             vouched = read_origins(store.database, [row.key for row in rows])
-            yield from (_line(row, vouched[row.key]) for row in rows)
+            yield from (_make_csv_record(row, vouched[row.key]) for row in rows)
 
 
-def _line(row: Any, origin: Origin) -> dict[str, Any]:
+def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
     run = read_run(row)
     values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # row has more columns than names: the record is last
     values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}

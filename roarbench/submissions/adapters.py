@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-Estimate = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
+EstimateFunction = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
 CONTRACT = ("model", "images", "targets", "generator")
 _WANTED = f"def estimate({', '.join(CONTRACT)})"
 
 
-class NoEstimate(Exception):
+class NoEntryPoint(Exception):
     """Raised for a module that defines no entry point, or several."""
 
 
-def find_entry_point(module: ModuleType) -> Estimate:
+def find_entry_point(module: ModuleType) -> EstimateFunction:
     """Return a submission's entry point as a function with the arguments of `CONTRACT`.
 
     The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called
@@ -31,37 +31,37 @@ def find_entry_point(module: ModuleType) -> Estimate:
     called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning a NumPy array.
 
     Raises:
-        NoEstimate: There is no entry point, there are several, or `estimate` takes other arguments.
+        NoEntryPoint: There is no entry point, there are several, or `estimate` takes other arguments.
     """
     found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not found:
-        raise NoEstimate(f"no function 'estimate'; write {_WANTED}")
+        raise NoEntryPoint(f"no function 'estimate'; write {_WANTED}")
     if len(found) > 1:
-        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are defined, but only one can be run; rename the other")
+        raise NoEntryPoint(f"both '{found[0]}' and '{found[1]}' are defined, but only one can be run; rename the other")
     return _CONVENTIONS[found[0]](getattr(module, found[0]))
 
 
-def _check_signature(estimate: Estimate) -> Estimate:
+def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
     try:
         signature = inspect.signature(estimate)
         signature.bind(*CONTRACT)
     except (TypeError, ValueError):
         seen = f"estimate{signature}" if "signature" in locals() else "estimate"
-        raise NoEstimate(f"{seen} does not take four arguments; write {_WANTED}") from None
+        raise NoEntryPoint(f"{seen} does not take four arguments; write {_WANTED}") from None
     return estimate
 
 
-def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
+def adapt_captum(make_attribution: Callable[[nn.Module], Any]) -> EstimateFunction:
     """Adapt a callable that takes a model and returns an object with `attribute(inputs, target=…)`."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs = images.detach().clone().requires_grad_()
-        return _call_seeded(lambda: estimator(model).attribute(inputs, target=targets), generator)
+        return _call_seeded(lambda: make_attribution(model).attribute(inputs, target=targets), generator)
 
     return estimate
 
 
-def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
+def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
     """Adapt a callable that takes `model`, `inputs` and `targets` (NumPy arrays) by name and returns an array."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
@@ -72,7 +72,7 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
     return estimate
 
 
-_CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
+_CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
     "estimate": _check_signature,
     "estimator": adapt_captum,
     "explain_func": adapt_quantus,

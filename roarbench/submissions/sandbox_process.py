@@ -35,7 +35,7 @@ class ControlGroup(NamedTuple):
 
     folder: Path
 
-    def joining(self) -> list[str]:
+    def make_join_command(self) -> list[str]:
         """Return the beginning of a command that joins the group and then runs the rest of the command."""
         return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
 
@@ -45,7 +45,7 @@ class ControlGroup(NamedTuple):
         return self._read_number("cpu.stat", "usage_usec") / 1e6
 
     @property
-    def overflowed(self) -> bool:
+    def ran_out_of_memory(self) -> bool:
         """Return whether the kernel killed a process of the group at its memory limit."""
         return self._read_number("memory.events", "oom_kill") > 0
 
@@ -88,7 +88,10 @@ def _can_create_group(parent: Path) -> bool:
                 with suppress(OSError):  # a process is in the group
                     left.rmdir()
         with _create_group(parent, 2**26) as group:
-            return subprocess.run([*group.joining(), "/bin/true"], capture_output=True, check=False).returncode == 0
+            return (
+                subprocess.run([*group.make_join_command(), "/bin/true"], capture_output=True, check=False).returncode
+                == 0
+            )
     except OSError:
         return False
 
@@ -132,7 +135,7 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
     begin = time.monotonic()
     with make_control_group(limits.memory) as group:
         process = subprocess.Popen(
-            [*(group.joining() if group else ()), *command],
+            [*(group.make_join_command() if group else ()), *command],
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -155,7 +158,7 @@ class _Watchdog:
     limits: Limits
     begin: float
     output: bytearray = field(default_factory=bytearray)
-    told: bool = False
+    submission_started: bool = False
     open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
     peak: int = 0
@@ -172,7 +175,7 @@ class _Watchdog:
         finally:
             self._kill()
         self._read_output()
-        if stopped is None and self.group and self.group.overflowed:
+        if stopped is None and self.group and self.group.ran_out_of_memory:
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
         stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > OUTPUT else None)
         code = self.process.returncode
@@ -221,8 +224,10 @@ class _Watchdog:
 
     def _has_submission_started(self) -> bool:
         """Return whether the submission's code has started."""
-        self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
-        return self.told
+        self.submission_started = self.submission_started or bool(
+            select.select([self.started], [], [], 0)[0] and os.read(self.started, 1)
+        )
+        return self.submission_started
 
     def _read_output(self) -> None:
         with suppress(BlockingIOError):

@@ -26,7 +26,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import channel, limits  # noqa: E402
-from roarbench.submissions.adapters import Estimate, NoEstimate, find_entry_point  # noqa: E402
+from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 
@@ -107,7 +107,7 @@ def _short(header: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:8000] if isinstance(value, str) else value for name, value in header.items()}
 
 
-def _load(source: bytes) -> Estimate:
+def _load(source: bytes) -> EstimateFunction:
     """Run the file as a module, and return its entry point."""
     text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
@@ -118,11 +118,11 @@ def _load(source: bytes) -> Estimate:
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
     try:
         return find_entry_point(module)
-    except NoEstimate as error:
+    except NoEntryPoint as error:
         raise _Accusation("signature", str(error)) from None
 
 
-def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
+def _explain(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
     """Explain all images of all parts, batch by batch, write the maps in this order, and return the answer's header."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
@@ -140,7 +140,7 @@ def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dic
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
 
-def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
+def _maps(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
     """Yield the checked maps of a part, and whether random numbers were drawn for them.
 
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
@@ -158,7 +158,7 @@ def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, boo
             yield _call(estimate, part, kept, slice(i, i + 1))[0], True
 
 
-def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
+def _call(estimate: EstimateFunction, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])

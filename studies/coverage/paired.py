@@ -24,7 +24,7 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.variance_components import estimate_spread
+from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import format_markdown_table
 from studies.page import program
@@ -117,7 +117,7 @@ def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Boots
     """Simulate an experiment and compare what its board says with the truth."""
     scores = experiment(world, generator)
     assert scores.differences
-    spread = estimate_spread([scores.differences])
+    spread = estimate_variance_components([scores.differences])
     judged = compute_board_from_draws(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
     share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0

@@ -25,7 +25,7 @@ from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
-from roarbench.stats.variance_components import Spread, estimate_spread
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement
@@ -55,14 +55,14 @@ class Judged(NamedTuple):
     """Material of a board: its draws, and the gains and those of a replication in them."""
 
     draws: Draws
-    spread: Spread | None
+    spread: VarianceComponents | None
     gains: dict[str, Sample]
     replicated: dict[str, Sample]
 
 
 def judged(scores: Correctness, bootstrap: Bootstrap) -> Judged:
     """Draw for a synthetic board as for a real one."""
-    spread = estimate_spread([scores])
+    spread = estimate_variance_components([scores])
     draws = draw_resamples(scores, bootstrap, spread)
     return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
 

@@ -166,7 +166,7 @@ def orders() -> str:
 
 
 def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
-    return Evidence.of(rb.load_published_results(suite).stored).drawn(protocol, Unit.SCALAR).areas
+    return Evidence.of(rb.load_published_results(suite).stored).get_draws(protocol, Unit.SCALAR).areas
 
 
 def _published_gains(name: str) -> Mapping[str, Sample]:

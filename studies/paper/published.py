@@ -69,7 +69,7 @@ class DataSet:
     @cached_property
     def roar_samples(self) -> dict[str, Sample]:
         """Return the draws of ROAR gains at the high level, of estimators alone."""
-        found = Evidence.of(self.high).drawn(ROAR, Unit.SCALAR).areas
+        found = Evidence.of(self.high).get_draws(ROAR, Unit.SCALAR).areas
         return {name: sample for name, sample in found.items() if not find_estimator(name).control}
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:

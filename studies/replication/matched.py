@@ -64,7 +64,7 @@ def main() -> None:
     suite = runs[0].suite
     version = suite.name.rpartition("-")[2] if suite.own else suite.version
     made = boards(runs, MATCHED)
-    scores = [told for run in runs if (told := run.scores(MATCHED, Unit.SCALAR))]
+    scores = [told for run in runs if (told := run.collect_correctness(MATCHED, Unit.SCALAR))]
     halves = [[compute_board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
     apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
     again = beats(list(combinations(made, 2)))

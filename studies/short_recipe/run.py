@@ -45,7 +45,7 @@ def tables(found: Mapping[str, SuiteResults]) -> Tables:
 
 def gains(results: SuiteResults) -> dict[str, Sample]:
     """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
-    areas = Evidence.of(results).drawn(ROAR, Unit.SCALAR).areas
+    areas = Evidence.of(results).get_draws(ROAR, Unit.SCALAR).areas
     return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
 
 

@@ -98,7 +98,7 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
     assert len({spec.key for spec in exact.values()}) == len(exact)
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
-    assert same == {name for name, _ in exact if not find_estimator(name).shared}
+    assert same == {name for name, _ in exact if not find_estimator(name).uses_shared_pass}
     assert collect_results(SUITE, store, data="da7a").quantus == {}
     put_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
     elsewhere = list_score_specs(SUITE, "0ther")

@@ -46,7 +46,7 @@ def whole():
     ],
 )
 def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
-    scores = whole.scores(protocol, unit)
+    scores = whole.collect_correctness(protocol, unit)
     assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
     assert len(scores.correct.get(UNTOUCHED, ())) == untouched
     assert set(scores.correct) - {UNTOUCHED} == {(name, t) for name in rows for t in levels}
@@ -60,16 +60,16 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
 
 
 def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):
-    assert whole.scores(KAR, Unit.PIXEL) is whole.board(KAR, Unit.PIXEL) is None
-    assert whole.scores(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
-    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
-    scores = whole.scores(ROAR, Unit.SCALAR)
+    assert whole.collect_correctness(KAR, Unit.PIXEL) is whole.board(KAR, Unit.PIXEL) is None
+    assert whole.collect_correctness(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
+    assert whole.collect_correctness(ROAR, Unit.SCALAR, fill="blur") is None
+    scores = whole.collect_correctness(ROAR, Unit.SCALAR)
     names = {name for name, _ in scores.references}
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
     runs = [r.run for p, r in whole.results.items() if (p.cell.estimator, p.cell.t) == ("grad", 0.9)]
     assert set(scores.references["grad", 0.9]) == {run.reference for run in runs}
     assert whole.board(ROAR, Unit.SCALAR).one_network
-    assert {name for name, _ in whole.scores(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
+    assert {name for name, _ in whole.collect_correctness(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
 def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
@@ -133,9 +133,15 @@ SAID = "results have a checksum of the explained weights, which most rows lack"
 def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_place(
     whole, kind, odd, others, whose, protocol, reason, mixed, placeless
 ):
-    assert whole.inconsistent(protocol, Unit.SCALAR) == marked(whole).inconsistent(protocol, Unit.SCALAR) == {}
+    assert (
+        whole.explain_inconsistent_rows(protocol, Unit.SCALAR)
+        == marked(whole).inconsistent(protocol, Unit.SCALAR)
+        == {}
+    )
     found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
-    reasons = {name: why for name, why in found.inconsistent(protocol, Unit.SCALAR).items() if name in MAIN}
+    reasons = {
+        name: why for name, why in found.explain_inconsistent_rows(protocol, Unit.SCALAR).items() if name in MAIN
+    }
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
@@ -158,14 +164,14 @@ def test_a_row_of_equal_rankings_for_all_references_depends_on_none_and_stranger
 
     crossed = held(add_estimators(replace(SUITE, references=3), MINE))
     ranked = marked(crossed, rankings=rankings)
-    found = ranked.scores(ROAR, Unit.SCALAR)
+    found = ranked.collect_correctness(ROAR, Unit.SCALAR)
     assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
     assert MINE[0] not in {name for name, _ in found.references}
     assert found.submitted >= set(MINE) and not found.submitted & {*MAIN, *TWINS}
     # where nothing is retrained the reference itself is scored
-    assert (MINE[0], 0.9) in ranked.scores(MORF, Unit.SCALAR).references
+    assert (MINE[0], 0.9) in ranked.collect_correctness(MORF, Unit.SCALAR).references
     found = marked(crossed, lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
-    assert {name.partition("~")[0] for name in found.inconsistent(ROAR, Unit.SCALAR)} == set(MINE)
+    assert {name.partition("~")[0] for name in found.explain_inconsistent_rows(ROAR, Unit.SCALAR)} == set(MINE)
 
 
 def test_a_guess_is_told_by_the_exact_test_at_one_percent_and_up_to_a_tenth_of_the_way_to_one_is_near_chance():
@@ -195,7 +201,7 @@ def at(untouched, reference=0.9):
 @pytest.mark.slow
 def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_so():
     void, sound = at(0.255), at(0.9)
-    assert (bool(void.at_chance), sound.at_chance) == (True, "")
+    assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
         plain = void.board(protocol, Unit.SCALAR)
         judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
@@ -222,9 +228,9 @@ def test_networks_are_judged_by_their_mean():
     clean = [point for point in rows if point.cell.estimator == CLEAN]
     for point, correct in zip(clean, (750, 500, 500), strict=True):
         rows[point] = result(SUITE, point, np.arange(IMAGES) < correct)
-    assert replace(whole, results=rows).at_chance == ""
+    assert replace(whole, results=rows).at_chance_warning == ""
     del rows[clean[0]]
-    assert replace(whole, results=rows).at_chance
+    assert replace(whole, results=rows).at_chance_warning
 
 
 def test_the_reference_is_told_where_it_is_known():

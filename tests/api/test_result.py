@@ -65,7 +65,7 @@ def test_a_difference_is_that_of_the_gains_and_turns_with_the_rows(result):
     assert found.points == pytest.approx(gains["mine"] - gains["ig"])
     assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low))
     assert found.low <= found.points <= found.high and found.p_adjusted == turned.p_adjusted
-    assert result.stored.at_chance and (found.p_adjusted, found.verdict) == (None, None)  # as in the table
+    assert result.stored.at_chance_warning and (found.p_adjusted, found.verdict) == (None, None)  # as in the table
     with pytest.raises(roarbench.CallerError, match="there is no row 'yours' here, only: mine, ig"):
         result.compare("yours", "ig")
 

@@ -138,6 +138,6 @@ def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_p
 
 def test_whether_mps_runs(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    assert (doctor._mps().good, doctor._mps().found) == (False, "does not run")
+    assert (doctor._check_nvidia_mps().good, doctor._check_nvidia_mps().found) == (False, "does not run")
     (tmp_path / "control").touch()
-    assert doctor._mps().good
+    assert doctor._check_nvidia_mps().good

@@ -141,8 +141,8 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
 def test_ctrl_c_ends_watching_with_exit_code_0(store):
     """On a terminal, on a store where somebody is at work."""
     with ResultsStore.open(find_default_url(store)) as results:
-        data = results.results(results.keys("")).popitem()[1].run.data
-        results.claim([LeaseRequest(("key",), "rank trained test 0", data)], Owner.here(), 1)
+        data = results.read_results(results.find_keys("")).popitem()[1].run.data
+        results.claim_leases([LeaseRequest(("key",), "rank trained test 0", data)], Owner.here(), 1)
     terminal, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "LINES": "50", "TERM": "xterm"}
     words = [PROGRAM, "status", *SMALL, "--store", str(store), "--watch"]

@@ -14,12 +14,12 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
 from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.plan.weights import make_weights_title
-from roarbench.report.estimator_facts import make_profile
+from roarbench.report.estimator_facts import make_estimator_facts
 from roarbench.report.estimator_facts import make_run_command as command_of
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, find_default_url
@@ -45,7 +45,9 @@ def two(tmp_path_factory):
     asked = tuple(word for path in paths for word in ("--reference", path))
     assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
     with ResultsStore.open(find_default_url(folder), read_only=True) as results:
-        runs = [row.run for row in results.results(results.keys("")).values() if row.run.cell.estimator == "grad"]
+        runs = [
+            row.run for row in results.read_results(results.find_keys("")).values() if row.run.cell.estimator == "grad"
+        ]
     keys = {(run.seed, run.given): run.key for run in runs}
     titles = tuple(make_weights_title(str(path)) for path in paths)
     return SimpleNamespace(at=("--store", folder), asked=asked, titles=titles, keys=keys)
@@ -168,13 +170,13 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert set(whole) == {"random", "grad", "var-grad", "gb", NAME} and None not in (whole[NAME], whole["gb"])
     assert set(chosen) == {"random", NAME}
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as results:
-        stored = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
+        stored = {row.run.cell.estimator: row for row in results.read_results(results.find_keys("")).values()}
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.placed == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.entered == {"gb", NAME}
-    noise, samples = make_profile(NAME).settings
+    noise, samples = make_estimator_facts(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err

@@ -47,7 +47,7 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
     with ResultsStore.open(find_default_url(store), read_only=True) as results:
-        stored = results.results(results.keys("")).values()
+        stored = results.read_results(results.find_keys("")).values()
     assert len(stored) == RUNS
     assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control came along
     before = contents(store)
@@ -107,7 +107,7 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
 
 def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
     with ResultsStore.open(find_default_url(store)) as results:
-        row = next(iter(results.results(results.keys("")).values()))
+        row = next(iter(results.read_results(results.find_keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
         results.failures.add_all([replace(row.run, cell=cell)], "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())

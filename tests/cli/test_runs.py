@@ -31,7 +31,7 @@ def rows(call, store):
 def fail(store, reason="died of it"):
     """Note that a run of a submission failed; its key."""
     with ResultsStore.open(find_default_url(store)) as results:
-        row = next(iter(results.results(results.keys("")).values()))
+        row = next(iter(results.read_results(results.find_keys("")).values()))
         suite = add_estimators(SUITES["planted"], [MINE])
         points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
@@ -43,7 +43,7 @@ def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
     found = {row["key"]: row for row in listed(call, made)}
     assert len(found) == 62
     with ResultsStore.open(find_default_url(made), read_only=True) as results:
-        done = results.results(results.keys(""))
+        done = results.read_results(results.find_keys(""))
     assert {key for key, row in found.items() if row["state"] == "done"} == set(done)
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
@@ -61,7 +61,7 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     key = next(row["key"] for row in listed(call, made, "--estimators", "truth") if row["key"] in keys)
     found = shown(call, made, key[:10])
     with ResultsStore.open(find_default_url(made), read_only=True) as results:
-        result = results.results([key])[key]
+        result = results.read_results([key])[key]
     assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
     assert found["record"]["cell"]["estimator"] == "truth" and found["record"]["recipe"] == "planted@1"
     assert (found["outcome"]["correct"], found["outcome"]["total"]) == (result.correct, 8)
@@ -136,7 +136,7 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
     name = "mine@0123abcd~trusted~cuda"
     suite = add_estimators(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
-        told = call("reproduce", store.keys("")[0], "--store", tmp_path)
+        told = call("reproduce", store.find_keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err

@@ -40,8 +40,8 @@ def test_a_declaration_says_everything(row):
     assert row.papers is not None, "say papers=() where it was published nowhere"
     assert all(paper.text and paper.bibtex for paper in row.papers)
     assert row.neighbours is not None, "say whether it needs what lies beside a feature"
-    assert (row.maps is None) == (row.shared or not row.has_map), "say maps=, the function"
-    assert (row.cost is None) == (row.control or row.shared), "say cost=, what an image takes"
+    assert (row.maps is None) == (row.uses_shared_pass or not row.has_map), "say maps=, the function"
+    assert (row.cost is None) == (row.control or row.uses_shared_pass), "say cost=, what an image takes"
     assert set(row.parameters) <= set(PARAMETERS), "of the table in ids.py"
     assert (ROOT / row.source).is_file()
     assert f'"{row.id}"' in (ROOT / row.source).read_text(), "its source is another file"

@@ -28,7 +28,7 @@ from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
 FEW = {"occlusion": "(patches=4)", "kernel-shap": "(samples=20,patches=3)", "rise": "(samples=5,patches=3)"}
-NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.own_passes and not row.most_features]
+NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.has_own_passes and not row.most_features]
 
 
 def test_gradient_shap(model, batch, black):
@@ -288,6 +288,6 @@ def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
 
 
 def test_a_suite_says_whether_shapley_values_apply():
-    assert find_suite("breast-cancer-10").why_not("shapley") == ""
+    assert find_suite("breast-cancer-10").explain_inapplicable("shapley") == ""
     said = "it supports at most 16 features, but an image here has 12,288"
-    assert find_suite("quick").why_not("shapley~blurred") == said
+    assert find_suite("quick").explain_inapplicable("shapley~blurred") == said

@@ -58,7 +58,7 @@ def test_twins_are_their_parents_with_a_twin(entry):
         assert (row.twin, row.parent, row.submitted, row.marks) == (twin, entry, "@" in entry, parent.marks)
         assert (row.base, row.form, row.control) == (parent.base, parent.form, parent.control)
         assert EstimatorId.read(row.id).explains_next == (twin == "other-reference")
-        assert row.variant == ("trained" if twin in ("blurred", *UNRANKED_TWINS) else twin)
+        assert row.explained_variant == ("trained" if twin in ("blurred", *UNRANKED_TWINS) else twin)
     assert len({parent.fingerprint, *(row.fingerprint for row in found.values())}) == 1 + len(TWINS)
 
 

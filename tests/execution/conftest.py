@@ -9,9 +9,9 @@ import torch
 
 from roarbench.execution import jobs, scheduler
 from roarbench.files import compute_sha256
+from roarbench.plan.pretrained_weight_names import PUBLISHED, Published
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.weights import PUBLISHED, Published
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, size_jobs
 from tests.helpers.trainings import network

@@ -64,6 +64,6 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
         measure_worker_rates(FILLED, work)
     monkeypatch.setattr(inputs, "_measure_memory", lambda: copies * work.images / inputs.SHARE)
     for fill in FILLS:
-        inputs.refuse_fill(fill, work.images)
+        inputs.check_fill_fits(fill, work.images)
     monkeypatch.setattr(inputs, "_measure_memory", lambda: 0.0)
-    inputs.refuse_fill("mean", work.images)
+    inputs.check_fill_fits("mean", work.images)

@@ -147,15 +147,15 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)
-        if e.has_map and e.control is controls and not e.own_passes and "corner" not in e.id
+        if e.has_map and e.control is controls and not e.has_own_passes and "corner" not in e.id
     ]
-    for variant in {e.variant for e in chosen}:
+    for variant in {e.explained_variant for e in chosen}:
         with fake_gpu() as gpu:
             model = None if controls else network().to(GPU).eval()
             images, labels = torch.zeros(4, *SHAPE), torch.arange(4)
             batch = Batch(images, labels, labels, images, ClassImages(images, images)).to(GPU)
             gpu.waits.clear()
-            wanted = [e for e in chosen if e.variant == variant]
+            wanted = [e for e in chosen if e.explained_variant == variant]
             maps = compute_importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
             assert {(m.device.type, tuple(m.shape)) for m in maps.values()} == {("cuda", (4, *SHAPE))}
             assert set(maps) == {e.id for e in wanted}

@@ -26,13 +26,13 @@ from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
 from roarbench.plan.planned_runs import list_keys
+from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import find_suite
-from roarbench.plan.weights import make_weights_title
 from roarbench.store import stored_suites
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import keep_suite, trust_network
@@ -116,7 +116,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect_results(suite, store, None, work.images.fingerprint)
-        numbers = {given: seeds for (*_, given), seeds in store.versions(suite.dataset, suite.model).items()}
+        numbers = {given: seeds for (*_, given), seeds in store.list_versions(suite.dataset, suite.model).items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].trained()[4], nn.Linear)
@@ -145,7 +145,7 @@ def ran(tmp_path, monkeypatch):
 
         def run(suite, files=()):
             assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
-            rows = store.results(store.keys("")).values()
+            rows = store.read_results(store.find_keys("")).values()
             assert len({row.bits for row in rows}) > 3  # so that equal rows are no matter of course
             return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 

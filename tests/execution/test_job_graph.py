@@ -55,9 +55,9 @@ def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_w
     schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
     obstacles = {}
     while schedule.active:
-        (step,) = schedule.ready(1)
-        obstacles[step.job.name] = schedule.obstacle(step)
-        schedule.ended(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
+        (step,) = schedule.take_ready(1)
+        obstacles[step.job.name] = schedule.find_obstacle(step)
+        schedule.record_end(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
     assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
     assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
 

@@ -117,7 +117,9 @@ def test_each_image_is_answered_with_its_own_map(done):
     for run in runs:
         if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator in ROWS:
             expected = answers(work, run)
-            np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected, err_msg=str(run.cell))
+            np.testing.assert_array_equal(
+                store.read_results([run.key])[run.key].answers, expected, err_msg=str(run.cell)
+            )
 
 
 def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
@@ -142,7 +144,7 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
                 patch.setattr(execution_jobs, "load_scoring_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).answers
-            np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
+            np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, expected)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
@@ -151,7 +153,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     rankings = rankings_of(work, run)
     model = trained(work, 0, (StreamedMask(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
-    np.testing.assert_array_equal(store.results([run.key])[run.key].answers, answers(work, run))
+    np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, answers(work, run))
 
 
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):

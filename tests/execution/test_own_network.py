@@ -110,7 +110,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     """The linear classifier's differ, too, where networks disagree; its rankings have other checksums."""
     work, *_, results = done
     assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
-    sobel = {row.run.key for row in results.held(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
+    sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
     other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
     board = load_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
@@ -171,7 +171,7 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add_all(stored[::2])
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
-        found = store.results([run.key for run in runs])
+        found = store.read_results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
     assert sorted(run.key for step in build_job_graph(work, left) for run in step.runs) == sorted(
@@ -191,7 +191,7 @@ def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done
         store.add_all(stored[key] for key in others)
         ended = [first, *events]
         assert [event.failure for event in ended if event.failure] == []
-        assert store.done(list(stored)) == stored.keys()
+        assert store.find_done_keys(list(stored)) == stored.keys()
     did = [run.key for event in ended if not event.elsewhere for run in event.step.runs]
     assert sorted(did) == sorted(stored.keys() - set(others))
 
@@ -201,11 +201,11 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
     one, two = list(results.results.values())[:2]
     keys, owner = (one.run.key, two.run.key), Owner.here()
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        (number,) = store.claim([LeaseRequest(keys)], owner, 1).granted.values()
-        store.release([two.run.key], owner)
+        (number,) = store.claim_leases([LeaseRequest(keys)], owner, 1).granted.values()
+        store.release_leases([two.run.key], owner)
         with pytest.raises(LostLease):
             store.add_all([one, two], number)
-        assert store.done(keys) == set()
+        assert store.find_done_keys(keys) == set()
         with pytest.raises(LostLease):
             store.failures.add_all([one.run, two.run], "no room", number)
         assert store.failures.stopped(keys) == {}

@@ -21,12 +21,12 @@ from roarbench.execution import jobs, pretrained_weights
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.planned_runs import make_common_network
+from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.weights import PUBLISHED, make_weights_title
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite

@@ -16,10 +16,10 @@ from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
+from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
-from roarbench.plan.weights import make_weights_title
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
@@ -39,7 +39,7 @@ def shipped(tmp_path_factory):
     root = tmp_path_factory.mktemp("shipping")
     with completed(root / "first", PART) as (work, _, _, store):
         export_rankings(work, root / "shipped", "the project, two cores")
-        return root / "shipped", {key: result.bits for key, result in store.results(store.keys("")).items()}
+        return root / "shipped", {key: result.bits for key, result in store.read_results(store.find_keys("")).items()}
 
 
 def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
@@ -51,7 +51,7 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
         import_rankings(work, store, folder)
         assert {step.kind for step in build_job_graph(work, runs)} == {"run"}
         assert [event.failure for event in run_missing(work, runs, store, engine) if event.failure] == []
-        found = store.results(store.keys(""))
+        found = store.read_results(store.find_keys(""))
         assert {key: found[key].bits for key in answers} == answers
         told = read_origins(store.database, found)
     assert {told[key] for key, result in found.items() if result.rankings} == {Origin.SELF_REPORTED}
@@ -73,7 +73,7 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
         assert [
             event.failure for event in run_missing(work, make_runs(work, PART), store, engine) if event.failure
         ] == []
-        found = store.results(store.keys(""))
+        found = store.read_results(store.find_keys(""))
     assert {key: found[key].bits for key in answers} == answers
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
     with (
@@ -201,7 +201,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
-    rows = [result.run for result in store.results(store.keys("")).values()]
+    rows = [result.run for result in store.read_results(store.find_keys("")).values()]
     for retrain in retrains:
         (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
         assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL

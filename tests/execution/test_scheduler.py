@@ -46,8 +46,8 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
     assert failed(run_missing(work, runs, store, InlineEngine())) == []
     with completed(tmp_path / "whole", SUITE) as (whole, all_runs, _, results):
         assert list(run_missing(whole, all_runs, results, InlineEngine())) == [], "it is done"
-        expected = results.results(keys_of(runs))
-    for key, own in store.results(keys_of(runs)).items():
+        expected = results.read_results(keys_of(runs))
+    for key, own in store.read_results(keys_of(runs)).items():
         result = expected[key]
         assert (own.bits, own.probability, own.smoothness) == (result.bits, result.probability, result.smoothness)
     assert [work.explained[0].store.predicted(split) for split in Split] == [False, True]
@@ -69,7 +69,7 @@ def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert failed(run_missing(work, runs, store, InlineEngine())) == []
     for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
-        made = store.results([run.key])[run.key].provenance
+        made = store.read_results([run.key])[run.key].provenance
         assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
         libraries = {"python": platform.python_version(), "torch": version("torch"), "cuda": "12.8"}
         assert made.versions.items() >= libraries.items()
@@ -91,7 +91,7 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
         events = run_missing(work, runs, store, InlineEngine())
         done.update(event.step.run.key for event in islice(events, count) if event.step.run)
         events.close()
-    assert set(done) == store.done(keys_of(runs)) == set(keys_of(runs))
+    assert set(done) == store.find_done_keys(keys_of(runs)) == set(keys_of(runs))
     assert set(explained.values()) == set(done.values()) == {1}
     assert len(explained) == 3 * (TRAIN + TEST)
 
@@ -124,14 +124,14 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     monkeypatch.setattr(importance, "compute_maps_together", broken)
     engine = InlineEngine()
     assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
-    assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
+    assert store.find_done_keys(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
     assert reasons_of(store, [bad]) == {"the loss went away"}
     (reason,) = reasons_of(store, truth)
     assert reason.startswith("rank truth failed: train images from number 32: 1 of ")
     assert all("reference failed: loss nan" in reason for reason in reasons_of(store, explaining))
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
-    assert store.running() == []
+    assert store.list_leases() == []
     monkeypatch.setattr(jobs, "score_run", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
@@ -160,8 +160,8 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
 
     with pytest.raises(CallerError, match="the disk is full"):
         list(run_missing(work, runs, store, TwoAtOnce()))
-    assert store.done(kept) == set(kept) != set()
-    assert (store.running(), reasons_of(store, runs)) == ([], set())
+    assert store.find_done_keys(kept) == set(kept) != set()
+    assert (store.list_leases(), reasons_of(store, runs)) == ([], set())
 
 
 KILLED = MachineError("the worker's process died (signal SIGKILL)")
@@ -201,14 +201,17 @@ def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_afte
     assert bad.key in store.failures.retry(keys_of(runs), work.images.fingerprint)
     assert failed(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
-    assert store.running() == []
+    assert store.list_leases() == []
 
 
 def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, sleeps):
     """Else a broken machine, which is idle more often than any other, would try it again and again."""
     work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
-    store.claim([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
-    sleeps += [lambda: looks.append(engine.done.count(bad.key)), lambda: len(looks) == 3 and store.leave(other)]
+    store.claim_leases([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
+    sleeps += [
+        lambda: looks.append(engine.done.count(bad.key)),
+        lambda: len(looks) == 3 and store.release_all_leases(other),
+    ]
     assert failed(run_missing(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)

@@ -91,9 +91,9 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
     assert [name for name in jobs if name.startswith("reference")] == ["reference 1", "reference 2"]
     shards = [name for name in jobs if name.startswith("rank controls")]
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
-    results, used = store.results([run.key for run in runs]), {}
+    results, used = store.read_results([run.key for run in runs]), {}
     for run in runs:
-        assert results[run.key].weights == (work.explained_by(run).store.checksum() if run.reference else "")
+        assert results[run.key].weights == (work.find_explained_network(run).store.checksum() if run.reference else "")
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
@@ -145,4 +145,4 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for spec in (*specs[0], *specs[1]):
         found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.kept) == (expected.checksum, expected.kept)
-        assert found.weights == expected.weights == alone.explained_in(spec).store.checksum()
+        assert found.weights == expected.weights == alone.find_ranking_network(spec).store.checksum()

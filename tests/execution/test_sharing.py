@@ -47,7 +47,7 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     names = [name for engine in engines for name in engine.done]
     assert len(names) == len(set(names)), "no step was done twice"
     assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
-    assert not store.running() and len(store.keys("")) == len(runs)
+    assert not store.list_leases() and len(store.find_keys("")) == len(runs)
 
 
 def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
@@ -55,14 +55,14 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
     other, engine, names = Owner.here(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
     shard = next(step for step in build_job_graph(work, runs) if step.job.name == "rank controls train 0")
-    assert store.claim([shard.wanted(work.images.fingerprint)], other, 1).granted
+    assert store.claim_leases([shard.make_lease_request(work.images.fingerprint)], other, 1).granted
     assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
     def look():
         names.append(list(engine.done))
         if len(names) == 2:
             ranking_jobs.rank_shard(*shard.job.arguments)
-            store.leave(other)
+            store.release_all_leases(other)
 
     sleeps.append(look)
     assert not any(event.failure for event in run_missing(work, runs, store, engine))
@@ -70,7 +70,7 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
     assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
     assert runs[0].key not in names[1]
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs}
 
 
 def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fresh, store, sleeps, monkeypatch):
@@ -81,10 +81,10 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     work, runs = fresh
     blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.here()
     lease(store, [blocked[0].key], living)
-    sleeps.append(lambda: store.release([blocked[0].key], living))
+    sleeps.append(lambda: store.release_leases([blocked[0].key], living))
     events = run_missing(work, blocked, store, InlineEngine())
     assert [event.step.run for event in events if event.step.run and event.failure] == [blocked[1], blocked[0]]
-    assert store.running() == []
+    assert store.list_leases() == []
 
 
 def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
@@ -107,13 +107,13 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
 
     enter = scheduler.Heartbeat.__enter__
     monkeypatch.setattr(scheduler.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
-    sleeps.append(lambda: store.leave(heir))
+    sleeps.append(lambda: store.release_all_leases(heir))
     engine = Losing()
     events = list(run_missing(work, runs, store, engine))
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
     assert [event.step.run for event in events] == [runs[1], runs[0]]
-    assert store.failures.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
+    assert store.failures.record_interruption(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
 
 
 def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch)
     """A server that is gone without a word answers neither yes nor no."""
     monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
     answered = Event()
-    monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
+    monkeypatch.setattr(store, "release_all_leases", lambda owner: answered.wait(PATIENCE))
     events = run_missing(fresh[0], fresh[1][:1], store, InlineEngine())
     next(events)
     events.close()
@@ -211,7 +211,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
     wide = replace(SUITE, blocks=(Block(ROAR, rows, (0.9,), seeds=1), Block(MORF, rows, (0.2, 0.9), seeds=1)))
     for suite in (wide, narrow, wide) if retrained_first else (narrow, wide, narrow):
         with completed(tmp_path, suite) as (work, runs, _, store):
-            results = store.results([run.key for run in runs])
+            results = store.read_results([run.key for run in runs])
             Checksums(store.database, work.workspace).check(
                 list(list_needed_artifacts(work, runs)), list(read_recorded_checksums(work, results.values()))
             )
@@ -223,14 +223,14 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
 def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
     """Earlier versions did: each suite's ranking had its own."""
     with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
-        spec = work.row_spec(runs[-1])
+        spec = work.make_row_ranking_spec(runs[-1])
     with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):
         manifest = other.rankings.folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
         told = json.loads(manifest.read_text())
         del told["same_as"]
         manifest.write_text(json.dumps(told))
         with ResultsStore.open(find_default_url(tmp_path)) as store:
-            results = store.results([runs[-1].key]).values()
+            results = store.read_results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
             assert all(
                 each.checksum == each.here for each in read_recorded_checksums(make_work(tmp_path, wide), results)

@@ -26,7 +26,7 @@ def take_all(barrier, url, noted, estimator, count):
     with ResultsStore.open(url) as store:  # all make it at the same time
         barrier.wait(PATIENCE)
         while missing:
-            answer = store.claim([LeaseRequest((key,)) for key in missing], owner, 8)
+            answer = store.claim_leases([LeaseRequest((key,)) for key in missing], owner, 8)
             for wish, number in answer.granted.items():
                 mine.append(wish.keys[0])
                 assert store.add_all([make_result(runs[mine[-1]], total=8)], number)
@@ -51,8 +51,8 @@ def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
         given = [key for log in logs for key in log.read_text().splitlines()]
         assert len(given) == len(set(given)) == runs
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert len(store.keys("")) == repetitions * runs
-        assert store.running() == []
+        assert len(store.find_keys("")) == repetitions * runs
+        assert store.list_leases() == []
 
 
 SMALL = ("--suite", "planted", "--max-images", "40")
@@ -157,4 +157,4 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
         assert set(commands.acknowledged) <= outcomes(url).keys()
         assert made(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
-            assert (store.running(), store.failures.stopped(store.keys(""))) == ([], {})
+            assert (store.list_leases(), store.failures.stopped(store.find_keys(""))) == ([], {})

@@ -46,7 +46,7 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
 
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
-    from leaderboard.commands import run_app
+    from leaderboard.cli import run_app
     from leaderboard.page_cache import Shown
     from tests.helpers.board_store import make_store
 

@@ -37,5 +37,5 @@ def moved(one: ResultsStore, other: ResultsStore, folder: Path) -> ImportOutcome
 
 def lease(store: ResultsStore, keys: Collection[str], owner: Owner) -> set[str]:
     """Lease those that are free, each for itself; their keys."""
-    answer = store.claim([LeaseRequest((key,)) for key in keys], owner, len(keys))
+    answer = store.claim_leases([LeaseRequest((key,)) for key in keys], owner, len(keys))
     return {key for wish in answer.granted for key in wish.keys}

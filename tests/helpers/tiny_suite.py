@@ -60,7 +60,7 @@ def score(work: SuiteWork, run: Run) -> RunResult:
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:
     """The rankings of a run's row."""
-    return work.rankings.open(work.row_spec(run))
+    return work.rankings.open(work.make_row_ranking_spec(run))
 
 
 def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:

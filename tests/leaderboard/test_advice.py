@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from leaderboard.advice import advise
-from leaderboard.board_records import BEATS, OPEN
+from leaderboard.board_contents import BEATS, OPEN
 from leaderboard.combined_board import Answer, Named, make_paired_board
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.bootstrap import Estimate

@@ -255,7 +255,7 @@ def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(d
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     show(driver, f"{app}/?suite=quick-v2")
     view = views["quick-v2"]
-    leading, roar = ([row.id for row in board.rows] for board in (view.board, view.board_of(ROAR)))
+    leading, roar = ([row.id for row in board.rows] for board in (view.board, view.get_board(ROAR)))
     see(driver, ids, leading)
     driver.execute_script("window.same = true")
     driver.find_element(By.LINK_TEXT, "ROAR (2019)").click()
@@ -270,7 +270,7 @@ def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(d
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
-    assert file.read_text() == format_csv(view.table(view.leading, levels=(0.5,))) + "\n"
+    assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
 
 
 def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.advice import advise
-from leaderboard.board_records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.combined_board import make_paired_board
 from leaderboard.links import Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
@@ -131,7 +131,7 @@ def test_answers_by_hand():
     }
     assert all(own.answers[name].words == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
     assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
-    assert own.key == [
+    assert own.colour_legend == [
         ("beats", "explains its network"),
         ("open", "not shown"),
         ("below", "opposes it"),
@@ -204,8 +204,8 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
     assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
     site = Site(views, list_addresses(views))
     assert "ROAR gain: not run." in render_page(site, make_address("method", estimator="gradcam")).html
-    row = views["quick-v7"].board_of(OWN_NETWORK).by_id
-    assert write_verdict_sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
+    row = views["quick-v7"].get_board(OWN_NETWORK).by_id
+    assert write_verdict_sentence(views["quick-v7"].get_board(OWN_NETWORK), row["random"]).startswith(
         "Its own-network gain is 0 by construction"
     )
 

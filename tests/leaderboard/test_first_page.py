@@ -27,7 +27,7 @@ import json, sys
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
-from leaderboard import commands, page_cache
+from leaderboard import cli, page_cache
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
 from roarbench.cli.main import main
@@ -145,6 +145,6 @@ def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statement
         view = next(iter(live.views(waiting=True).values()))
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
-        assert view.asks_both and view.paired and 'id="rows"' in page.html and not live.state
+        assert view.is_combined and view.paired and 'id="rows"' in page.html and not live.state
         assert list(live._views) == [view.slug] and len(live.views()) == 2
     assert len(statements) <= 40

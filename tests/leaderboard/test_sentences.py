@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.board_records import BoardRow
+from leaderboard.board_contents import BoardRow
 from leaderboard.headline import write_combined_headline, write_headline
 from leaderboard.page.board import list_key_entries
 from leaderboard.page.estimator import collect_doubts, explain_disagreement, write_verdict_sentence

@@ -58,7 +58,7 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
         view = after["quick-v1"]
         assert after["planted-v1"] is before["planted-v1"] and view is not before["quick-v1"]
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
-        assert view.board_of(ROAR) is view.board and view.board_of(KAR) is view.board_of(KAR)
+        assert view.get_board(ROAR) is view.board and view.get_board(KAR) is view.get_board(KAR)
         assert "failed" not in dict(view.states.values())
         store.failures.add_all([failed.run], "the disk is full")
         assert [reason for state, reason in view.states.values() if state == "failed"] == ["the disk is full"]

@@ -198,8 +198,8 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     suite = read_suite(path)
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
-    assert suite.why_not("linear-classifier") == "it is fitted to training images, but the suite has none"
-    assert not suite.why_not("deviation")
+    assert suite.explain_inapplicable("linear-classifier") == "it is fitted to training images, but the suite has none"
+    assert not suite.explain_inapplicable("deviation")
     assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).dataset_record.numbered
 
 

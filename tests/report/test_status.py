@@ -13,7 +13,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.status import count_status, find_run_states, format_activity, measure_activity
+from roarbench.report.status import count_status, find_run_states, format_progress, measure_progress
 from roarbench.report.suite_and_estimator_lists import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
@@ -57,7 +57,7 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
-    store.claim([LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
+    store.claim_leases([LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
     lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.here())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
@@ -67,21 +67,21 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_all(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
     owner, run = Owner.here(), run_of(points[9])
-    store.claim(
+    store.claim_leases(
         [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
     )
-    store.claim([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
+    store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.add_all([run_of(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = count_status(suite_results, store)
-    found |= measure_activity(suite_results, store, found["missing"] + found["running"], now)
+    found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
     assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe_run(points[9]))])
     left = len(points) - len(ends) - 1
     assert found["per_hour"] == pytest.approx(6)  # three rows after the first, in half an hour
     assert found["seconds_left"] == pytest.approx(600 * left)
-    assert format_activity(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
+    assert format_progress(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
 
 
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):

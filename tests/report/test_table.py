@@ -21,7 +21,7 @@ from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
-from roarbench.text import format_interval, format_percent, format_place
+from roarbench.text import format_interval, format_percent, format_rank
 from tests.helpers.made_up import SUITE, TWINS
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import printed, rows_of, words_of
@@ -164,7 +164,7 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
     assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
     for row in TABLE.rows:
         line = line_of(whole, row.estimator)
-        assert [cell for cell in (format_place(row.place), format_interval(row.gain)) if cell not in line] == []
+        assert [cell for cell in (format_rank(row.place), format_interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := format_percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
 

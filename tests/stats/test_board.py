@@ -12,7 +12,7 @@ from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.variance_components import estimate_spread
+from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
@@ -75,7 +75,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
     assert good.random is None and good.place == Place(1)
     judged, own = (
-        compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_spread([synthetic(4)])),
+        compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)])),
         compute_board(synthetic(4), ROAR, BOOTSTRAP),
     )
     assert judged.covers is IntervalScope.BOTH
@@ -85,7 +85,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert judged.covers is IntervalScope.IMAGES
     assert row(judged, "good").random.verdict is Verdict.BETTER
     assert (
-        compute_board(synthetic(1), MORF, BOOTSTRAP, estimate_spread([synthetic(3)])) == judged
+        compute_board(synthetic(1), MORF, BOOTSTRAP, estimate_variance_components([synthetic(3)])) == judged
     )  # trainings mean nothing here
     for networks, covers in ((("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)):
         scores = synthetic(len(networks))
@@ -117,7 +117,7 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
 
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
     scores = synthetic(2, (*MAIN, "best~blurred", "another~blurred"))
-    spread = estimate_spread([scores])
+    spread = estimate_variance_components([scores])
     judged = compute_board(replace(scores, checks=frozenset(scores.estimators) - {*MAIN}), ROAR, BOOTSTRAP, spread)
     alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread)
     assert judged.rows[: len(MAIN)] == alone.rows
@@ -138,13 +138,13 @@ def test_a_row_is_held_against_its_maps_of_other_images():
     assert good.delta_other_image.low > 0 and good.other_image.verdict is Verdict.BETTER
     for name in ("random", "sobel", "bad", twin):
         assert (row(judged, name).delta_other_image, row(judged, name).other_image) == ((None, None, None), None)
-    alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, estimate_spread([scores]))
+    alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, estimate_variance_components([scores]))
     assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
     assert {one.other_image for one in drop_verdicts(judged).rows} == {None}
 
 
 def judge(scores, protocol=ROAR):
-    spread = estimate_spread([scores.differences or scores])
+    spread = estimate_variance_components([scores.differences or scores])
     return Judge.of(scores, protocol, BOOTSTRAP, spread, draw_resamples(scores, BOOTSTRAP, spread))
 
 
@@ -276,6 +276,8 @@ def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread()
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
     assert row(compute_board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
-    kept, fewer = (estimate_spread([each]).trainings for each in (itself, replace(itself, correct=without)))
+    kept, fewer = (
+        estimate_variance_components([each]).trainings for each in (itself, replace(itself, correct=without))
+    )
     assert kept.variance == fewer.variance
     assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's

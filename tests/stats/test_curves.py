@@ -18,10 +18,10 @@ def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
     with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
         Correctness(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
     cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
-    assert Correctness(("random",), (0.5, 0.9), cells).complete("random")
-    assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).complete("random")
+    assert Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
+    assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).is_complete("random")
     del cells[UNTOUCHED]
-    assert not Correctness(("random",), (0.5, 0.9), cells).complete("random")
+    assert not Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
     assert Correctness((), (0.5,), {}).images == 0
 
 

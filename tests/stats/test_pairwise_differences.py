@@ -18,7 +18,7 @@ from roarbench.stats.bootstrap import (
 )
 from roarbench.stats.rank_intervals import (
     Pairs,
-    compute_place_intervals,
+    compute_rank_intervals,
     find_significant_pairs,
     find_tie_groups,
     rank_by_gain,
@@ -58,7 +58,7 @@ def test_places_by_hand():
     assert [place.place for place in rank_by_gain(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
     assert rank_by_gain(np.array([1.0]))[0].low is None
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
-    found = compute_place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
+    found = compute_rank_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
     assert [(one.place, one.low, one.high, one.groups) for one in found] == [
         (2, 1, 2, (1,)),
         (4, 3, 4, (2,)),

@@ -13,10 +13,10 @@ from roarbench.stats.curves import Correctness, compute_area_weights
 from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
 from roarbench.stats.variance_components import (
     PRIORS,
-    References,
-    Spread,
-    Trainings,
-    estimate_spread,
+    ReferenceVariance,
+    TrainingVariance,
+    VarianceComponents,
+    estimate_variance_components,
     split_shared_and_row_variance,
     weigh_priors,
 )
@@ -26,7 +26,7 @@ MANY = Bootstrap(20_000, seed=2)
 CLOSE = 6 * np.sqrt(2 / MANY.resamples)  # a variance of normal draws is known to sqrt(2 / B)
 NORMAL = np.random.default_rng(0).normal(size=20_000)
 COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
-KNOWN = References(
+KNOWN = ReferenceVariance(
     levels=LEVELS,
     factor=np.linalg.cholesky(COVARIANCE).T,
     variance=2e-4,
@@ -88,9 +88,11 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
     resamples, images = 8000, 300
-    spread = estimate_spread([board_of(60, 3, images, luck=0.2)]).trainings
+    spread = estimate_variance_components([board_of(60, 3, images, luck=0.2)]).trainings
     bits = random_bits(99, seeds, images, luck=0.2)
-    draws = draw_resamples(Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
+    draws = draw_resamples(
+        Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), VarianceComponents(spread, None)
+    )
     whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
     exact = bits.mean(0).var() / images + (whole - spread.noise) / seeds
     assert np.var(draws.resampled) == pytest.approx(exact, rel=6 * np.sqrt(2 / resamples))
@@ -101,8 +103,10 @@ def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
 
 def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does():
     """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
-    spread = Trainings(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
-    draws = draw_resamples(Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, Spread(spread, None))
+    spread = TrainingVariance(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
+    draws = draw_resamples(
+        Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, VarianceComponents(spread, None)
+    )
     chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
     assert abs(inside(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
 
@@ -111,7 +115,7 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     board = board_of(6, 2, 300, luck=0.5)
     board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
     some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
-    spread, bootstrap = estimate_spread([board]), Bootstrap(4000)
+    spread, bootstrap = estimate_variance_components([board]), Bootstrap(4000)
     whole, part, images = (
         draw_resamples(board, bootstrap, spread),
         draw_resamples(some, bootstrap, spread),
@@ -130,14 +134,14 @@ def lucky(references, trainings=None, *, whole=False):
     return dict(
         zip(
             explained(2, 2).correct,
-            draw_repetition_noise(explained(2, 2), MANY, Spread(trainings, references))[whole].T,
+            draw_repetition_noise(explained(2, 2), MANY, VarianceComponents(trainings, references))[whole].T,
             strict=True,
         )
     )
 
 
 def test_references_bring_the_covariance_of_curves_which_rows_share_and_controls_have_no_part_in():
-    found = lucky(KNOWN, Trainings(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
+    found = lucky(KNOWN, TrainingVariance(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
     assert np.var(found["e0", 0.5]) == pytest.approx(4e-4 / 2, rel=CLOSE)
     assert np.var(found["e0", 0.9]) == pytest.approx(9e-4 / 2, rel=CLOSE)
     assert np.cov(found["e0", 0.5], found["e0", 0.9])[0, 1] == pytest.approx(3e-4 / 2, rel=2 * CLOSE)
@@ -169,7 +173,9 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
     for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
         assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
         assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
-    repeated = draw_resamples(explained(2, 2), MANY, Spread(None, noisy)).replication.accuracy(("e0", 0.9)).draws
+    repeated = (
+        draw_resamples(explained(2, 2), MANY, VarianceComponents(None, noisy)).replication.accuracy(("e0", 0.9)).draws
+    )
     assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 
 
@@ -181,7 +187,7 @@ def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(pri
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
     square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
-    true, _ = draw_repetition_noise(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
+    true, _ = draw_repetition_noise(scores, MANY, VarianceComponents(None, replace(KNOWN, prior=chosen, shared=0.0)))
     end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
     assert abs(inside(true[:, 1], end) - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)  # the first row at t = .9
 
@@ -208,7 +214,7 @@ def test_components_by_hand_and_by_mean_squares():
 @pytest.mark.parametrize("trainings", [1, 2])
 def test_the_spread_over_references_by_mean_squares(trainings):
     board = explained(rows=4, networks=3, trainings=trainings, seed=8)
-    found = estimate_spread([board]).references
+    found = estimate_variance_components([board]).references
     weights = compute_area_weights((0.0, *LEVELS))[1:]
     answers = np.array(
         [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
@@ -238,17 +244,19 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
 
 def test_the_spread_over_trainings_by_hand():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
-    spread = estimate_spread([Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})])
+    spread = estimate_variance_components(
+        [Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})]
+    )
     found = spread.trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
-    single, double = (estimate_spread([explained(4, 3, trainings)]) for trainings in (1, 2))
+    single, double = (estimate_variance_components([explained(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-    assert estimate_spread([explained(4, 1)]) is None
+    assert estimate_variance_components([explained(4, 1)]) is None
     # a single run varies with its reference, else with its training
-    alone, found = estimate_spread([explained(4, 1, trainings=2)]), double.references
+    alone, found = estimate_variance_components([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert double.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
     assert double.run_deviation(False, 0.9) == double.trainings.deviation
@@ -262,12 +270,12 @@ def test_the_order_of_rows_and_a_second_name_change_nothing():
     for t in LEVELS:
         correct["twin", t], references["twin", t] = correct["e0", t].copy(), references["e0", t]
     named = Correctness((*board.estimators, "twin"), LEVELS, correct, references=references)
-    once = estimate_spread([board])
+    once = estimate_variance_components([board])
     for boards in ([turned], [named], [board, board]):
-        first, other = once.references, estimate_spread(boards).references
+        first, other = once.references, estimate_variance_components(boards).references
         np.testing.assert_array_equal(first.factor, other.factor)
         assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
-        assert once.trainings.freedom == estimate_spread(boards).trainings.freedom
+        assert once.trainings.freedom == estimate_variance_components(boards).trainings.freedom
 
 
 def test_a_row_in_the_making_counts_with_what_it_has():
@@ -275,8 +283,8 @@ def test_a_row_in_the_making_counts_with_what_it_has():
     correct, references = board.correct, board.references
     del correct["e0", 0.9], references["e0", 0.9]  # a level
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
-    found = estimate_spread([board]).references
+    found = estimate_variance_components([board]).references
     assert found.rows == 3 and found.levels == LEVELS
     assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
-    assert estimate_spread([alone]) is None
+    assert estimate_variance_components([alone]) is None

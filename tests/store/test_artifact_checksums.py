@@ -67,7 +67,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     first.note([REFERENCE])
     assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
-    store.claim([LeaseRequest(("c" * 32,))], Owner.here(), 1)
+    store.claim_leases([LeaseRequest(("c" * 32,))], Owner.here(), 1)
     with refused:
         second.check([RANKING])
     store.database.change(lambda connection: connection.execute(delete(leases)))

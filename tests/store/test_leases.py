@@ -31,8 +31,10 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def store(store_url, monkeypatch):
     """A store whose server has been there for long, for all that leases know."""
-    clocks = leases_module._clocks
-    monkeypatch.setattr(leases_module, "_clocks", lambda connection: (clocks(connection)[0], leases.c.beat.label("up")))
+    clocks = leases_module._select_clocks
+    monkeypatch.setattr(
+        leases_module, "_select_clocks", lambda connection: (clocks(connection)[0], leases.c.beat.label("up"))
+    )
     with ResultsStore.open(store_url) as store:
         yield store
 
@@ -45,7 +47,7 @@ def age(store, owner, age):
 
 def number_of(store, key, owner):
     """Lease a run; the number of that lease."""
-    (number,) = store.claim([LeaseRequest((key,))], owner, 1).granted.values()
+    (number,) = store.claim_leases([LeaseRequest((key,))], owner, 1).granted.values()
     return number
 
 
@@ -53,44 +55,44 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     one, two = Owner.here(), Owner.here()
     store.add_all([make_result(RUNS[5])])
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
-    answer = store.claim([LeaseRequest((key,)) for key in KEYS], two, 1)
+    answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS], two, 1)
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
     assert (answer.done, answer.held) == ({KEYS[5]}, set(KEYS[:3]))
     assert lease(store, KEYS, two) == {KEYS[4]}, "its own leases are not given twice"
-    assert {(lease.key, lease.owner) for lease in store.running()} == {
+    assert {(lease.key, lease.owner) for lease in store.list_leases()} == {
         (key, one if number < 3 else two) for number, key in enumerate(KEYS[:5])
     }
-    assert all(abs(datetime.now(UTC) - lease.since) < timedelta(minutes=5) for lease in store.running())
-    store.release(KEYS, two)
-    assert {lease.owner for lease in store.running()} == {one}
+    assert all(abs(datetime.now(UTC) - lease.since) < timedelta(minutes=5) for lease in store.list_leases())
+    store.release_leases(KEYS, two)
+    assert {lease.owner for lease in store.list_leases()} == {one}
 
 
 def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
     lease(store, KEYS, Owner.here())
     store.failures.add_all([RUNS[0]], "no")
-    counts = [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
+    counts = [store.failures.record_interruption(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
     assert counts == [1, 1, 2], "whoever tried"
     store.add_all([make_result(RUNS[0])])
     store.add_all(make_result(run) for run in RUNS[1:3])
-    assert {lease.key for lease in store.running()} == set(KEYS[3:])
+    assert {lease.key for lease in store.list_leases()} == set(KEYS[3:])
     assert lease(store, KEYS, Owner.here()) == set()
     assert store.failures.stopped(KEYS) == {}
-    assert store.failures.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
+    assert store.failures.record_interruption(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
 def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store):
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
-    store.failures.cut_off(KEYS[0], "killed")
+    store.failures.record_interruption(KEYS[0], "killed")
     store.failures.add_all([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
-    assert store.running() == []
-    answer = store.claim([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
+    assert store.list_leases() == []
+    answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
     assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: reason}, [(KEYS[1],)])
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
     assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == [reason], "its history stays"
-    assert store.failures.cut_off(KEYS[0], "killed") == 1
+    assert store.failures.record_interruption(KEYS[0], "killed") == 1
 
 
 def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_somebody_asks_for_its_images(store):
@@ -100,18 +102,18 @@ def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_som
         LeaseRequest(KEYS[:3], "b", "da7a"),
         LeaseRequest(KEYS[3:5], "c", "da7a"),
     )
-    assert list(store.claim([first], one, 1).granted) == [first]
-    answer = store.claim([both, shard], two, 9)
+    assert list(store.claim_leases([first], one, 1).granted) == [first]
+    answer = store.claim_leases([both, shard], two, 9)
     assert (list(answer.granted), answer.held) == ([shard], {KEYS[0]})
-    leased = [(lease.key, lease.what) for lease in store.running() if lease.owner == two]
+    leased = [(lease.key, lease.what) for lease in store.list_leases() if lease.owner == two]
     assert leased == [(key, "c") for key in sorted(shard.keys)]
     store.failures.stop(shard, "x" * 501, two)
-    assert {lease.owner for lease in store.running()} == {one}
-    assert store.claim([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
+    assert {lease.owner for lease in store.list_leases()} == {one}
+    assert store.claim_leases([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
     assert store.failures.retry([], "other images") == set()
-    assert not store.claim([shard], two, 1).granted
+    assert not store.claim_leases([shard], two, 1).granted
     store.failures.retry([], "da7a")
-    assert store.claim([shard], two, 1).granted
+    assert store.claim_leases([shard], two, 1).granted
 
 
 def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
@@ -119,14 +121,14 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     owner, insert, done = Owner.here(), leases_module.insert_new, iter([set(), {KEYS[0]}])
     one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
-    assert store.claim([LeaseRequest(KEYS[:2])], owner, 1).granted == {}
+    assert store.claim_leases([LeaseRequest(KEYS[:2])], owner, 1).granted == {}
     monkeypatch.setattr(leases_module, "insert_new", insert)
     monkeypatch.setattr(leases_module, "find_stored_keys", lambda connection, table, keys: next(done))
-    assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
+    assert (lease(store, KEYS[:1], owner), store.list_leases()) == (set(), [])
     monkeypatch.undo()
-    (number,) = store.claim([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
+    (number,) = store.claim_leases([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
     with store.database.write() as connection:
-        row = leases_module._row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
+        row = leases_module._make_row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over(connection, KEYS[0], number, row)
 
@@ -138,14 +140,18 @@ def test_whoever_has_lost_its_lease_writes_nothing(store):
     heir = Owner.here()
     later = number_of(store, KEYS[0], heir)
     again = number_of(store, KEYS[1], ELSEWHERE)
-    assert store.beat(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
+    assert store.renew_leases(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
     for run, number in zip(RUNS, numbers, strict=False):
         with pytest.raises(LostLease):
             store.add_all([make_result(run)], number)
         with pytest.raises(LostLease):
             store.failures.add_all([run], "no", number)
-    assert store.done(KEYS) == set() and store.failures.history(KEYS) == {} and store.failures.stopped(KEYS) == {}
-    assert store.beat(heir) == {KEYS[0]: later}
+    assert (
+        store.find_done_keys(KEYS) == set()
+        and store.failures.history(KEYS) == {}
+        and store.failures.stopped(KEYS) == {}
+    )
+    assert store.renew_leases(heir) == {KEYS[0]: later}
     assert store.add_all([make_result(RUNS[0])], later) and store.add_all([make_result(RUNS[1])], again)
     assert not store.add_all([make_result(RUNS[0])], numbers[0]), "it is there, though not by this lease"
 
@@ -158,9 +164,9 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     for module in (leases_module, results_module, database_module):
         monkeypatch.setattr(module, "datetime", skewed, raising=False)
     assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
-    store.beat(ELSEWHERE)
+    store.renew_leases(ELSEWHERE)
     monkeypatch.undo()
-    assert store.claim([LeaseRequest(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
+    assert store.claim_leases([LeaseRequest(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
     assert store.add_all([make_result(RUNS[0])], number)
 
 
@@ -171,7 +177,7 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
         with store.database.read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
-            row = connection.execute(select(leases.c.beat, *leases_module._clocks(connection)).limit(1)).one()
+            row = connection.execute(select(leases.c.beat, *leases_module._select_clocks(connection)).limit(1)).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
         store.database.change(lambda connection: connection.execute(older))
@@ -180,14 +186,14 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
 
 def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store):
     lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1))  # above the largest number there is
-    assert store.running() == []
+    assert store.list_leases() == []
     assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
     age(store, ELSEWHERE, SILENCE - 30 * SECOND)
     assert lease(store, KEYS, Owner.here()) == set()
-    assert len(store.running()) == len(KEYS)
+    assert len(store.list_leases()) == len(KEYS)
     age(store, ELSEWHERE, SILENCE + SECOND)
-    store.beat(Owner.here())  # is nobody else's
-    assert store.running() == []
+    store.renew_leases(Owner.here())  # is nobody else's
+    assert store.list_leases() == []
     assert lease(store, KEYS, Owner.here()) == set(KEYS)
 
 

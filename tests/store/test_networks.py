@@ -204,7 +204,7 @@ def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_s
     monkeypatch.setattr(second, "add_all", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
     monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
     events = list(run_missing(work, [run, trained], second, InlineEngine()))
-    assert second.done([run.key, trained.key]) == {run.key, trained.key}
+    assert second.find_done_keys([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
     said = [
         f"the checkpoint {path} was damaged and has been removed; its training starts from the beginning"

@@ -163,7 +163,7 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
             prepare_published_file(store, *asked)
-        found = store.results(store.keys("")).values()
+        found = store.read_results(store.find_keys("")).values()
         with store.database.write() as connection:
             connection.execute(imports.delete())
             put_remarks(connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings})

@@ -63,7 +63,7 @@ def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone
     states.append(store.state())
     assert not store.add_all([first])
     assert not store.add_all([replace(make_result(first.run, total=9), seconds=99.0)])
-    assert store.results(store.keys("")) == {first.run.key: first}
+    assert store.read_results(store.find_keys("")) == {first.run.key: first}
     assert store.state() == states[-1]
     store.failures.add_all([second.run], "no")
     states.append(store.state())
@@ -74,12 +74,16 @@ def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone
 def test_many_keys_at_once(store):
     results = {result.run.key: result for result in (make_result(make_run(seed), total=20) for seed in range(300))}
     store.add_all(results.values())
-    assert store.done([]) == set()
+    assert store.find_done_keys([]) == set()
     others = [f"{number:032x}" for number in range(12_000)]  # more than one statement has
-    assert store.done([*others, *results]) == set(results)
-    assert store.results([*others[:1000], *results]) == results
+    assert store.find_done_keys([*others, *results]) == set(results)
+    assert store.read_results([*others[:1000], *results]) == results
     first = min(results)
-    assert (first in store.keys(first[:4]), store.keys("%"), store.keys("_" * 32)) == (True, [], [])  # no patterns
+    assert (first in store.find_keys(first[:4]), store.find_keys("%"), store.find_keys("_" * 32)) == (
+        True,
+        [],
+        [],
+    )  # no patterns
 
 
 def test_a_damaged_row_is_told_in_one_line(tmp_path):
@@ -91,7 +95,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
             with store.database.write() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
             with pytest.raises(StoreError) as caught:
-                store.results([run.key])
+                store.read_results([run.key])
             assert "damaged" in str(caught.value) and "\n" not in str(caught.value)
             assert column != "bits" or f"(var-grad t=0.9 seed 0, {run.key}: " in str(caught.value)
 
@@ -103,12 +107,15 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
     monkeypatch.setattr(schema, "_connect", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
         opened.clear()
-        with store.database.at_once():
-            assert store.done(store.keys("")) == {make_run().key} and len(store.results([make_run().key])) == 1
+        with store.database.hold_connection():
+            assert (
+                store.find_done_keys(store.find_keys("")) == {make_run().key}
+                and len(store.read_results([make_run().key])) == 1
+            )
             assert len(opened) == 1
             with ThreadPoolExecutor(1) as other:  # has one of its own
-                assert other.submit(store.done, [make_run().key]).result() and len(opened) == 2
-        assert store.places() and len(opened) == 3, "afterwards each asks anew"
+                assert other.submit(store.find_done_keys, [make_run().key]).result() and len(opened) == 2
+        assert store.list_datasets_and_networks() and len(opened) == 3, "afterwards each asks anew"
 
 
 def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):

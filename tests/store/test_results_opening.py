@@ -69,7 +69,7 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_f
     assert contents(tmp_path) == before
     for name in ("absent", "empty"):
         with ResultsStore.open(find_default_url(tmp_path / name)) as store:
-            assert len(store.keys("")) == 0
+            assert len(store.find_keys("")) == 0
 
 
 def changed(statements):
@@ -110,7 +110,7 @@ def test_what_cannot_be_written_is_read_and_no_more():
             for other in (DEFAULT_FILE, "other.sqlite", "new/results.sqlite"):
                 assert "permissions" in refusal(f"sqlite:///{folder}/{other}", read_only=False)
             with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
-                assert store.done(store.keys("")) == {make_run().key}
+                assert store.find_done_keys(store.find_keys("")) == {make_run().key}
         for closed in (path, folder):
             closed.chmod(0)
             with ordinary_user():
@@ -122,7 +122,7 @@ def test_what_cannot_be_written_is_read_and_no_more():
 def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
-        assert len(store.keys("")) == 1
+        assert len(store.find_keys("")) == 1
         with pytest.raises(StoreError):
             store.add_all([make_result(make_run(1))])
         with store.database.read() as connection:
@@ -131,7 +131,7 @@ def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     assert filled.read_bytes() == before
     filled.write_bytes(before[: size * (page - 1)] + b"\xff" * size + before[size * page :])
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError, match="damaged"):
-        store.results([make_run().key])
+        store.read_results([make_run().key])
 
 
 def test_the_change_to_wal_waits_for_a_writer(filled):
@@ -141,7 +141,7 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
     holder.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.3, holder.close)
     timer.start()
-    engine = schema._sqlite_engine(filled, read_only=False)
+    engine = schema._make_sqlite_engine(filled, read_only=False)
     schema._use_wal(engine, str(filled))
     with engine.connect() as connection:
         for name, value in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):  # 2: FULL
@@ -158,7 +158,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has locked it"):
             two.database.change(lambda connection: pytest.fail("two change it at once"))
-        assert two.keys("")
+        assert two.find_keys("")
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(filled):
@@ -170,7 +170,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
         event.listen(store.database._engine, "begin", leave_no_room, insert=True)
         with pytest.raises(StoreError, match="disk is full"):
             store.add_all([large])
-        assert store.done([make_run().key, large.run.key]) == {make_run().key}
+        assert store.find_done_keys([make_run().key, large.run.key]) == {make_run().key}
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         assert store.add_all([large])
 
@@ -188,7 +188,7 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgr
     assert "roarbench run" in refusal(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
     with ResultsStore.open(postgres_url, read_only=True) as store:
-        assert len(store.keys("")) == 0
+        assert len(store.find_keys("")) == 0
         with pytest.raises(StoreError, match="cannot be written"):
             store.add_all([make_result(make_run())])
     with psycopg.connect(postgres_url) as connection:

@@ -66,9 +66,9 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         run(store, "UPDATE roarbench_version SET version_num = '0003'")
         older = tables_of(store)
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert store.results(keys) == {result.run.key: result}
+        assert store.read_results(keys) == {result.run.key: result}
         assert find_keys(store.database, failed.key[:8]) == [failed.key]
-        assert (store.failures.stopped([failed.key]), store.running()) == ({failed.key: "no"}, [])
+        assert (store.failures.stopped([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
         assert read_archived_rows(store.database, keys) == read_image_notes(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
         patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
@@ -77,7 +77,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert tables_of(store) == older
     with ResultsStore.open(store_url) as store:
         assert tables_of(store) == newest
-        assert store.results(keys) == {result.run.key: result}
+        assert store.read_results(keys) == {result.run.key: result}
         assert store.failures.stopped(keys) == {failed.key: "no"}
     monkeypatch.setattr(schema, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
@@ -89,7 +89,7 @@ def test_a_committed_store_is_read_without_a_trace_and_becomes_as_a_new_one(seco
     (folder := tmp_path / "folder").mkdir()
     copy = Path(shutil.copy(path, folder))
     with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as store:
-        assert len(store.results(store.keys(""))) > 0
+        assert len(store.read_results(store.find_keys(""))) > 0
     assert [(left, left.read_bytes()) for left in folder.iterdir()] == [(copy, path.read_bytes())]
     with ResultsStore.open(f"sqlite:///{copy}") as store:
         assert tables_of(store) == tables_of(second)

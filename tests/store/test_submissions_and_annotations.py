@@ -101,7 +101,7 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
     assert import_results(second, path) == (set(kept), set(), [])
-    assert second.results(kept) == kept
+    assert second.read_results(kept) == kept
     assert find_entries(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
     assert read_image_notes(second.database) == [replace(photos, folder="photos", files="")]
@@ -155,8 +155,8 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
     new, known, (conflict,) = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.found) == (changed, other)
-    assert conflict.differing == (changed.answers != other.answers).sum() > 0
-    assert second.results([changed.run.key]) == {changed.run.key: changed}
+    assert conflict.differing_images == (changed.answers != other.answers).sum() > 0
+    assert second.read_results([changed.run.key]) == {changed.run.key: changed}
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -167,7 +167,7 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
     store.add_all([own] if stored else [])
     with pytest.raises(StoreError, match="nothing was added"):
         moved(second, store, tmp_path)
-    assert len(store.keys("")) == stored
+    assert len(store.find_keys("")) == stored
 
 
 def test_what_differs_is_told():
@@ -211,10 +211,10 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
-    assert store.failures.history(keys) and store.done(keys) and not read_archived_rows(store.database, keys)
-    store.release([failed.key], owner)
+    assert store.failures.history(keys) and store.find_done_keys(keys) and not read_archived_rows(store.database, keys)
+    store.release_leases([failed.key], owner)
     assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
-    assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
+    assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.history(keys) == {}
     assert submissions_and_annotations.find_entered_ids(store.database, "planted", "resnet8") == [
         "grad",

@@ -30,7 +30,7 @@ def call(call, monkeypatch, tmp_path):
 def rows(store):
     """Every stored result by key."""
     with ResultsStore.open(find_default_url(Path(store)), read_only=True) as results:
-        return results.results(results.keys(""))
+        return results.read_results(results.find_keys(""))
 
 
 def change_first_answer(store, estimator):

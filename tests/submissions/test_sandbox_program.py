@@ -13,7 +13,7 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.submissions import channel
-from roarbench.submissions.adapters import NoEstimate, find_entry_point
+from roarbench.submissions.adapters import NoEntryPoint, find_entry_point
 from roarbench.submissions.channel import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.submissions.faults import LINE, SubmissionFault, make_fault
 
@@ -144,7 +144,7 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
         ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are defined"),
         ({"estimate": lambda model, images: images}, "does not take four arguments"),
     ):
-        with pytest.raises(NoEstimate, match=words):
+        with pytest.raises(NoEntryPoint, match=words):
             find_entry_point(SimpleNamespace(**names))
 
 

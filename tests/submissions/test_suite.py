@@ -71,7 +71,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     (reason,) = failures[kills]
     assert "died: its process ended by signal 9 (sent by itself, or this machine ran out of memory)" in reason
     assert "tried" not in reason
-    assert {run.cell.estimator for run in runs if store.done([run.key])} == {"none", "random", "grad", good}
+    assert {run.cell.estimator for run in runs if store.find_done_keys([run.key])} == {"none", "random", "grad", good}
 
     def planes(name, seed):  # one of each reference
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]

@@ -2,5 +2,5 @@
 
 `roarbench.estimators.catalogue` collects every file of this folder, so a new file needs no registration. Every start of
 the program imports these files, and importing torch takes a second, so they take torch and captum from
-`roarbench.estimators.lazy_imports`.
+`roarbench.estimators.lazy_torch`.
 """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.lazy_imports import F, Tensor, network_surgery, torch
+from roarbench.estimators.lazy_torch import F, Tensor, network_surgery, torch
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
     title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},

@@ -6,7 +6,7 @@ Templates raise DataError if the training images are not available.
 from roarbench.errors import DataError
 from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, Paper, blur
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.lazy_imports import F, Tensor, noise_and_random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, noise_and_random_draws, torch
 
 _SMOOTH_SEED = SEED + 3  # distinct from the seed of the random control
 _FINE = 1 / 32  # share of the image's side, 2 of 64 pixels: the strongest width on development images (studies/corpus)

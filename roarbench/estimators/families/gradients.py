@@ -23,7 +23,7 @@ from roarbench.estimators.estimator import (
     make_baseline_images,
 )
 from roarbench.estimators.ids import Value
-from roarbench.estimators.lazy_imports import Tensor, backward_rules, network_surgery, nn, torch
+from roarbench.estimators.lazy_torch import Tensor, backward_rules, network_surgery, nn, torch
 
 HOOKER = Paper("""@inproceedings{hooker2019benchmark,
     title = {A Benchmark for Interpretability Methods in Deep Neural Networks},

@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
-from roarbench.estimators.lazy_imports import F, Tensor, devices, noise_and_random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, devices, noise_and_random_draws, torch
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     title = {Visualizing and Understanding Convolutional Networks},

@@ -8,7 +8,7 @@ from functools import partial
 from roarbench.datasets import planted_corners
 from roarbench.errors import DataError
 from roarbench.estimators.estimator import SEED, Estimator, MapInput
-from roarbench.estimators.lazy_imports import Tensor, torch
+from roarbench.estimators.lazy_torch import Tensor, torch
 
 
 def read_truth(inputs: MapInput) -> Tensor:

@@ -4,7 +4,7 @@ import warnings
 
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
-from roarbench.estimators.lazy_imports import Tensor, backward_rules, captum, lrp_rules, network_surgery, nn, torch
+from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_rules, network_surgery, nn, torch
 
 SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},

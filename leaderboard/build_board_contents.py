@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from leaderboard.board_records import BoardRecord, BoardRow, make_cost_axis, make_linear_axis
+from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
 from leaderboard.headline import write_headline, write_own_network_headline
 from leaderboard.page_text import format_day, make_plain, make_slug
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -18,16 +18,16 @@ from roarbench.stats.rank_intervals import Place, find_reversed
 from roarbench.text import capitalize, format_count
 
 
-def make_board_record(
+def make_board_contents(
     evidence: Evidence,
     table: SuiteTable,
     roar: SuiteTable | None = None,
     seconds: Mapping[str, float] | None = None,
-) -> BoardRecord:
+) -> BoardContents:
     """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
-    scores = evidence.drawn(protocol, table.unit).scores
+    scores = evidence.get_draws(protocol, table.unit).scores
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -50,7 +50,7 @@ def make_board_record(
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_model_free and row.value.value is not None
     ]
-    return BoardRecord(
+    return BoardContents(
         slug=make_slug(results),
         title=results.title,
         protocol=protocol,
@@ -115,7 +115,7 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
     if row.place or not table.judged:
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
-    chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
+    chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
     if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no rank", f"No rank: {said}.")
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.board_records import make_cost_axis, make_linear_axis
-from leaderboard.build_board_records import make_board_record
+from leaderboard.board_contents import make_cost_axis, make_linear_axis
+from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -24,7 +24,7 @@ from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
-    return make_board_record(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
+    return make_board_contents(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_ch
 def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     view = views["quick-v2"]
     assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
-    places = {row.id: row.place for row in view.board_of(ROAR).rows}
+    places = {row.id: row.place for row in view.get_board(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
-    assert view.board.roar_from == "quick v2" and not view.board_of(ROAR).roar_from
+    assert view.board.roar_from == "quick v2" and not view.get_board(ROAR).roar_from
 
 
 def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
@@ -181,7 +181,7 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
-    found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
+    found = view.evidence.compare(view.headline_protocol, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
     assert "Right with random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):

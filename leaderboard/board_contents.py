@@ -1,4 +1,4 @@
-"""Contents of a board as frozen records, built in `build_board_records` and laid out by templates."""
+"""Contents of a board as frozen records, built in `build_board_contents` and laid out by templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ def make_cost_axis(seconds: list[float]) -> Axis | None:
 
 
 @dataclass(frozen=True)
-class BoardRecord:
+class BoardContents:
     """A board as shown: one protocol and unit of a suite, over some levels."""
 
     slug: str
@@ -134,7 +134,7 @@ class BoardRecord:
     gained: bool  # rows have gains and ranks; boards of mask-only networks have accuracies
 
     @property
-    def key(self) -> list[tuple[str, str]]:
+    def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
         words, there = NETWORK_KINDS if self.protocol.by_networks else KINDS, {row.kind for row in self.rows}
         return [(kind, said) for kind, said in words.items() if kind in there]
