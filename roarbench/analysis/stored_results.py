@@ -100,7 +100,7 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
 def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
     """Return whether a version has results that depend on an explained network, or others (`explained=False`)."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
-    return bool(store.done([run.key for run in runs if bool(run.reference) is explained]))
+    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is explained]))
 
 
 @dataclass(frozen=True)

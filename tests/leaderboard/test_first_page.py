@@ -34,9 +34,9 @@ from roarbench.cli.main import main
 app = str(Path(page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
-    patch.object(commands, "_check_port"),
-    patch.object(commands, "_keep_ready"),
-    patch.object(commands, "read_code_version", lambda: "1"),
+    patch.object(cli, "_check_port"),
+    patch.object(cli, "_keep_ready"),
+    patch.object(cli, "read_code_version", lambda: "1"),
     patch.object(page_cache, "read_code_version", lambda: "1"),
 ):
     sys.argv = ["roarbench", "leaderboard", "--store", sys.argv[1]]
