@@ -15,7 +15,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_estimator_name
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claims
 from roarbench.stats.board import Row
 from roarbench.stats.board_agreement import compute_agreement
@@ -28,6 +28,8 @@ from studies.paper.published import HIGH, DataSet, cost, front, read_sets, rows_
 
 HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
+_UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}
+_SHOWN = 4  # estimators of each order in the table of the best
 HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
 
 
@@ -126,12 +128,31 @@ def fronts(sets: list[DataSet]) -> str:
     return format_markdown_table(("data set", "on the front", "passes", "own-network gain", "for certain"), rows)
 
 
+def best(sets: list[DataSet]) -> str:
+    """Return the first estimators of each order without retraining; a dash where it is not complete."""
+    rows = []
+    for each in sets:
+        firsts = [_first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in _UNTRAINED.values()]
+        rows.append([each.name, *firsts])
+    return format_markdown_table(("data set", *_UNTRAINED), rows)
+
+
+def _first(samples: Mapping[str, Sample]) -> str:
+    names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
+    return ", ".join(f"`{format_estimator_name(name)}` {samples[name].value:+.1f}" for name in names)
+
+
 def orders(sets: list[DataSet]) -> str:
     """Return whether orders of estimators carry over: between the questions, and between data sets."""
     rows = []
     for each in sets:
         whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
         rows.append(_order(f"both questions: {each.name}", each.own_samples, each.roar_samples, whole, _same_question))
+    for (one, first), (two, second) in combinations(_UNTRAINED.items(), 2):
+        for each in sets:
+            whole = each.whole(first) and each.whole(second)
+            samples = each.samples(first), each.samples(second)
+            rows.append(_order(f"{one}, {two}: {each.name}", *samples, whole, _same_question))
     for one, two in combinations(sets, 2):
         for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
             whole = one.whole(protocol) and two.whole(protocol)
@@ -162,7 +183,7 @@ def _carries_over(tau: Estimate) -> str:
 
 
 TABLES: dict[str, Callable[[list[DataSet]], str]] = {
-    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, orders)
+    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, best, orders)
 }
 
 

@@ -19,10 +19,12 @@ from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.stored_suites import read_suites
 from roarbench.store.transfer import import_results
 
 RESULTS = Path(__file__).parents[2] / "results"
-SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")
+IMAGENET = Path(__file__).with_name("imagenet.parquet")  # rows of imagenet.toml, which is no suite of the package
+SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  # with a suite of the package
 DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
 ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
 HIGH = 0.9  # the level that every data set has
@@ -39,7 +41,9 @@ class DataSet:
     @classmethod
     def read(cls, name: str, store: ResultsStore) -> "DataSet":
         """Read what was published of a data set's suite."""
-        suite, data = find_suite(f"benchmark-{name}"), DATA.get(name)
+        called, data = f"benchmark-{name}", DATA.get(name)
+        own = {suite.name: suite for suite in read_suites(store.database)}
+        suite = own.get(called) or find_suite(called)
         return cls(name, collect_results(suite, store, data=data), collect_results(_at_high(suite), store, data=data))
 
     def whole(self, protocol: Protocol) -> bool:
@@ -69,12 +73,25 @@ class DataSet:
     @cached_property
     def roar_samples(self) -> dict[str, Sample]:
         """Return the draws of ROAR gains at the high level, of estimators alone."""
-        found = Evidence.of(self.high).get_draws(ROAR, Unit.SCALAR).areas
-        return {name: sample for name, sample in found.items() if not find_estimator(name).control}
+        return self._gains(ROAR)
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
-        """Return the draws of the gains of one of the two questions."""
-        return self.own_samples if protocol is OWN_NETWORK else self.roar_samples
+        """Return the draws of an order's gains, of estimators alone."""
+        if protocol is OWN_NETWORK:
+            return self.own_samples
+        return self.roar_samples if protocol is ROAR else self._gains(protocol)
+
+    def _gains(self, protocol: Protocol) -> dict[str, Sample]:
+        if not self.high.units(protocol):
+            return {}
+        found = Evidence.of(self.high).get_draws(protocol, Unit.SCALAR).areas
+        return {name: sample for name, sample in found.items() if not is_check(name)}
+
+
+def is_check(name: str) -> bool:
+    """Return whether a row is a control or the sanity check of an estimator."""
+    row = find_estimator(name)
+    return row.control or bool(row.twin)
 
 
 def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
@@ -97,14 +114,15 @@ def read_sets(folder: Path) -> list[DataSet]:
         for file in read_index(RESULTS):
             if file.suite == ALONE or file.suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)
-        return [DataSet.read(name, store) for name in SETS]
+        import_results(store, IMAGENET)
+        return [DataSet.read(name, store) for name in (*SETS, "imagenet")]
 
 
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
-    """Return the share of a protocol's runs that are published."""
+    """Return the share of a protocol's runs that are published; 0 if the suite lacks the protocol."""
     place = (protocol.retrain, protocol.order)
     asked = [point for point in expand_points(results.suite) if (point.cell.retrain, point.cell.order) == place]
-    return sum(point in results.results for point in asked) / len(asked)
+    return sum(point in results.results for point in asked) / max(1, len(asked))
 
 
 def cost(name: str) -> int:
