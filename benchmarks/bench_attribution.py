@@ -1,0 +1,59 @@
+"""How fast the shared pass explains images, as forward and backward pairs per second, and where its time goes.
+
+On a GPU: ResNet-50 at 224 pixels, as many images at once as fit. On a processor: the network of the suite `cifar10`,
+64 images at once, one core. Limits of the device come first from `bench_training.py`. Seconds are wall time on a GPU,
+processor time on a processor.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_attribution.py
+"""
+
+import argparse
+from functools import partial
+
+import torch
+from clock import DEVICE, GPU, device_name, seconds
+
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.networks import build_network, count_network_cost
+from roarbench.compute.ranking import draw_tie_order
+from roarbench.devices import count_available_gpu_bytes
+from roarbench.enums import PAPER_LEVELS, Unit
+from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
+from roarbench.estimators.engine import EXPLAINED, compute_importance_maps, count_fitting_images
+from roarbench.estimators.estimator import NOISE, SEED, Batch
+from roarbench.estimators.noise_and_random_draws import make_noisy_copies
+
+NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
+SHAPE = (3, SIZE, SIZE)
+FORWARD_AND_BACK = 2  # cost of a forward and backward pair in forward passes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    torch.set_num_threads(1)
+    cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
+    n = count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
+    images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
+    batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
+    black = torch.full((3, 1, 1), -2.0)
+    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
+    for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
+        wanted = [find_estimator(id_) for id_ in ids]
+        took = seconds(partial(compute_importance_maps, wanted, model, batch, black))
+        rate = n * count_passes(wanted).forward / took
+        flops = rate * FORWARD_AND_BACK * cost.flops
+        print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
+    noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
+    layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
+    some, ties = torch.rand(8, *SHAPE), torch.from_numpy(draw_tie_order(torch.arange(8).numpy(), layout.features))
+    rank = seconds(partial(rank_to_planes, some.to(DEVICE), lambda: ties.to(DEVICE), layout)) / 8
+    print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
+    if GPU:
+        print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+
+
+if __name__ == "__main__":
+    main()

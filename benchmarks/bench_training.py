@@ -1,0 +1,114 @@
+"""How fast a network trains, as images per second and against the limits of the device, measured first.
+
+On a GPU: ResNet-50 at 224 pixels by the recipe imagenet@1, whose steps of 4,096 images are read in 16 parts. On a
+processor: the network and the recipe of the suite `quick` at 64 pixels, one core. Seconds are wall time on a GPU,
+processor time on a processor.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py
+"""
+
+import argparse
+import resource
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from clock import DEVICE, GPU, device_name, seconds
+from torch import Tensor
+
+from roarbench.compute.augment import augment
+from roarbench.compute.bit_planes import Layout, find_removed_bits
+from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.inputs import Inputs, Normalisation, normalise
+from roarbench.compute.networks import build_network
+from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.train import fit
+from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.plan.recipes import find_recipe
+
+NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
+    ("resnet50", find_recipe("imagenet@1"), 224, 1000, 20_000, 8)
+    if GPU
+    else ("resnet-quick", find_recipe("quick@1"), 64, 10, 1024, 16)
+)
+LAYOUT = Layout((3, SIZE, SIZE), Unit.SCALAR, PAPER_LEVELS)
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+T = 0.5
+
+
+def limits() -> dict[str, float]:
+    """Measure what the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
+    data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
+    target = torch.empty_like(data)
+    side = 8192 if GPU else 1024
+    generator = torch.Generator().manual_seed(0)  # random matrices, because a GPU multiplies equal numbers faster
+    one, other = (torch.randn(side, side, generator=generator).to(DEVICE, torch.bfloat16) for _ in range(2))
+    return {
+        "copy, GB/s read and written": 2 * data.nbytes / seconds(lambda: target.copy_(data), 10) / 1e9,
+        "bf16 matrix product, TFLOP/s": 2 * side**3 / seconds(lambda: one @ other, 10) / 1e12,
+    }
+
+
+def drawn() -> tuple[Tensor, np.ndarray]:
+    """Draw pixels and bit-planes at random."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.width))
+    pixels, planes = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
+    return pixels, planes.numpy()
+
+
+def in_file(path: Path, array: np.ndarray) -> np.ndarray:
+    """Return the same, memory-mapped."""
+    np.save(path, array)
+    mapped: np.ndarray = np.load(path, mmap_mode="c")
+    return mapped
+
+
+def training_rate(inputs: Inputs) -> float:
+    """Measure the images per second of whole training steps."""
+    model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
+    labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
+    return STEPS * RECIPE.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
+
+
+def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
+    """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
+    images, step = inputs.batch(index), RECIPE.batch / rate
+    augmenting = seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
+    return {
+        "degrade, share of a step": seconds(lambda: inputs.batch(index), 20) / step,
+        "augment and normalise, share of a step": augmenting / step,
+    }
+
+
+def peak_memory() -> int:
+    """Return the peak memory of the GPU, or of the process, in bytes."""
+    return torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    torch.set_num_threads(1)
+    found = limits()
+    pixels, planes = drawn()
+    bits = torch.from_numpy(find_removed_bits(planes, T, Order.MORF, LAYOUT))
+    fill = torch.tensor(NORM.mean)
+    held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
+    found["training from memory, images/s"] = rate = training_rate(held)
+    found |= share_of_preparing(held, rate)
+    with tempfile.TemporaryDirectory() as folder:
+        mapped, removed = (in_file(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
+        streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)
+        found["training from files, images/s"] = training_rate(streamed)
+    found["peak memory, GB"] = peak_memory() / 1e9
+    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
+    for what, value in found.items():
+        print(f"  {value:12.4g}  {what}")
+
+
+if __name__ == "__main__":
+    main()
