@@ -132,7 +132,9 @@ def best(sets: list[DataSet]) -> str:
     """Return the first estimators of each order without retraining; a dash where it is not complete."""
     rows = []
     for each in sets:
-        firsts = [_first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in _UNTRAINED.values()]
+        firsts = [
+            _first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in _UNTRAINED.values()
+        ]
         rows.append([each.name, *firsts])
     return format_markdown_table(("data set", *_UNTRAINED), rows)
 
