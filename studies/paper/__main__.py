@@ -150,16 +150,16 @@ def orders(sets: list[DataSet]) -> str:
     for each in sets:
         whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
         rows.append(_order(f"both questions: {each.name}", each.own_samples, each.roar_samples, whole, _same_question))
-    for (one, first), (two, second) in combinations(_UNTRAINED.items(), 2):
+    for (one_name, one), (other_name, other) in combinations(_UNTRAINED.items(), 2):
         for each in sets:
-            whole = each.whole(first) and each.whole(second)
-            samples = each.samples(first), each.samples(second)
-            rows.append(_order(f"{one}, {two}: {each.name}", *samples, whole, _same_question))
-    for one, two in combinations(sets, 2):
+            whole = each.whole(one) and each.whole(other)
+            samples = each.samples(one), each.samples(other)
+            rows.append(_order(f"{one_name}, {other_name}: {each.name}", *samples, whole, _same_question))
+    for first, second in combinations(sets, 2):
         for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
-            whole = one.whole(protocol) and two.whole(protocol)
-            samples = one.samples(protocol), two.samples(protocol)
-            rows.append(_order(f"{question}: {one.name}, {two.name}", *samples, whole, _carries_over))
+            whole = first.whole(protocol) and second.whole(protocol)
+            samples = first.samples(protocol), second.samples(protocol)
+            rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
     return format_markdown_table(
         ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
     )
