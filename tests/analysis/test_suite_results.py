@@ -135,7 +135,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
 ):
     assert (
         whole.explain_inconsistent_rows(protocol, Unit.SCALAR)
-        == marked(whole).inconsistent(protocol, Unit.SCALAR)
+        == marked(whole).explain_inconsistent_rows(protocol, Unit.SCALAR)
         == {}
     )
     found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
