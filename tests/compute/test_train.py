@@ -156,7 +156,7 @@ class Memory:
 
 def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch):
     kept, asked = Memory(), iter([False, False, True])
-    monkeypatch.setattr(train, "asked", lambda: next(asked))
+    monkeypatch.setattr(train, "is_stop_requested", lambda: next(asked))
     with pytest.raises(SystemExit) as ended:
         fit(network(), *pictures(20), NORM, replace(RECIPE, epochs=3), 7, kept)
     assert ended.value.code == 128 + signal.SIGTERM
