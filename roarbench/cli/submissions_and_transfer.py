@@ -21,7 +21,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, Hint
 
 if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
@@ -77,6 +77,9 @@ def export_(
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
     with open_results(store, db) as results:
+        if not results.find_keys(""):
+            seen = f"results store {results.database.where} has no results"
+            raise CallerError(seen, Hint("; `{}` computes them", "run"))
         count = ways[file.suffix](results, file)
     err.print(f"written: {file}: {count} results", soft_wrap=True)
 

@@ -179,6 +179,17 @@ def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
         assert words in call("table", "--suite", "quick@6", "--store", tmp_path, "--format", style).out
 
 
+@pytest.mark.parametrize("name", ["all.parquet", "all.csv"])
+def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path, name):
+    store = tmp_path / "store"
+    ResultsStore.open(find_default_url(store)).close()
+    line = (
+        f"results store {store}/results.sqlite has no results; `roarbench run --suite quick --store {store}` computes"
+    )
+    assert call("export", tmp_path / name, "--store", store) == (2, "", f"roarbench: {line} them\n")
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.slow
 def test_toy(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
