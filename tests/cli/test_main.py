@@ -281,6 +281,9 @@ BAD = [
     (("results", "check", "none"), "there is no none/index.json; name a folder of published results, such as results"),
     (("results", "check", __file__), "test_main.py is a file; name a folder of published results"),
 ]
+    (("status", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
+    (("plan", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
+    (("run", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
 
 
 @pytest.fixture(scope="module")
