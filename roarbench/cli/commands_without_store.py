@@ -100,10 +100,12 @@ def toy(
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
-    from roarbench.report.curve_panels import make_figure, save_figure
+    from roarbench.report.curve_panels import check_picture_path, make_figure, save_figure
     from toy.linear import experiment
     from toy.report import make_chart, to_json, to_text
 
+    if output:
+        check_picture_path(output)  # before the experiment, which takes seconds
     result = experiment()
     if output:  # before the table, so that an error is the only output
         save_figure(make_figure(make_chart(result)), output)

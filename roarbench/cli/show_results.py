@@ -214,7 +214,11 @@ def plot(
 
     To draw twins and other checks, list them in --estimators.
     """
-    found = source.load(suite).read_rows(board.estimators)
+    from roarbench.report.curve_panels import check_picture_path
+
+    loaded = source.load(suite)
+    check_picture_path(output)
+    found = loaded.read_rows(board.estimators)
     if not found.stored.has_rows:
         _refuse_nothing(found.stored, "plot")
     found.plot(output, board.protocol, published=published)

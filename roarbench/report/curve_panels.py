@@ -182,12 +182,19 @@ class Chart:
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, reproducibly; CallerError for another ending or a missing folder."""
-    ending = path.suffix.lower()
-    if ending not in FORMATS:
+def check_picture_path(path: Path) -> None:
+    """Raise CallerError unless a picture's name ends in .png, .svg or .pdf and its folder exists."""
+    if path.suffix.lower() not in FORMATS:
         advice = f"a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
         raise CallerError(f"cannot draw '{path.name}': {advice}")
+    if not path.parent.is_dir():
+        raise CallerError(f"cannot write {path}: there is no folder {path.parent}; create it, or name another folder")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, SVG or PDF, reproducibly; CallerError for another ending or a missing folder."""
+    check_picture_path(path)
+    ending = path.suffix.lower()
     part = path.with_name(path.name + ".part")
     try:
         with mpl.rc_context({"svg.hashsalt": "roarbench"}):

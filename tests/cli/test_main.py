@@ -194,7 +194,10 @@ def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path,
 def test_toy(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(linear, "experiment", partial(linear.experiment, draws=2))
-    assert call("toy", "-o", "/nowhere/x.png")[:2] == (2, "")
+    with monkeypatch.context() as patch:
+        patch.setattr(linear, "experiment", lambda: pytest.fail("an experiment was run"))
+        for path in ("/nowhere/x.png", "x.txt"):
+            assert call("toy", "-o", path)[:2] == (2, "")
     answer = call("toy", "-o", "toy.png", "--format", "json")
     assert (answer.code, answer.err) == (0, "drawn: toy.png\n")
     assert json.loads(answer.out) and Path("toy.png").exists()
@@ -270,7 +273,7 @@ BAD = [
     (("run", "quick", "--max-images", "4"), "(did you mean roarbench run --suite quick --max-images 4?)"),
     (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
-    (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
+    (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: there is no folder /nowhere; create"),
     (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; create it"),
@@ -278,12 +281,12 @@ BAD = [
     (("retry", *SMALL, "--store", "none"), NO_STORE),
     (("reproduce", "1a2b", "--store", "none"), "no results store at none/results.sqlite; `roarbench run --suite quick"),
     (("archive", "truth", "--why", "bad", "--store", "none"), "no results store at none/results.sqlite; `roarbench "),
-    (("results", "check", "none"), "there is no none/index.json; name a folder of published results, such as results"),
-    (("results", "check", __file__), "test_main.py is a file; name a folder of published results"),
-]
     (("status", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
     (("plan", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
     (("run", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
+    (("results", "check", "none"), "there is no none/index.json; name a folder of published results, such as results"),
+    (("results", "check", __file__), "test_main.py is a file; name a folder of published results"),
+]
 
 
 @pytest.fixture(scope="module")
