@@ -88,7 +88,7 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
     found = SuiteResult.read(plan, query)
     run = _drop_levels_not_run(plan, {point.cell for point in found.stored.results})
-    return found if run == plan else SuiteResult.read(run, query)
+    return replace(found if run == plan else SuiteResult.read(run, query), published=True)
 
 
 def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:

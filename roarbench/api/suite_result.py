@@ -15,6 +15,7 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import find_unit
 from roarbench.report.combined_table import (
@@ -87,6 +88,7 @@ class SuiteResult:
         failures: Failed runs, each with `estimator`, `run` and `reason`.
         names: Row ids by the names that the caller gave.
         rows: Ids of the rows to show; all if None.
+        published: Whether the rows are published results, to which no run adds any.
     """
 
     plan: Plan
@@ -95,6 +97,7 @@ class SuiteResult:
     failures: tuple[dict[str, str], ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] | None = None
+    published: bool = False
 
     @classmethod
     def read(
@@ -115,7 +118,8 @@ class SuiteResult:
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        return self.read(self.plan, self.question, {**self.names, **other.names}, both)
+        found = self.read(self.plan, self.question, {**self.names, **other.names}, both)
+        return replace(found, published=self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -140,15 +144,25 @@ class SuiteResult:
             fill: Such as `linear` (ROAD's); the suite's first if empty.
 
         Raises:
-            CallerError: The suite lacks this protocol, unit or fill.
+            CallerError: The suite lacks this protocol, unit or fill, or no results of the protocol are published.
         """
-        if not (protocol or unit or fill) and has_combined_table(self.stored.suite):
+        if not (protocol or unit or fill) and self._shows_both:
             return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return the table of one protocol, by default the leading one; arguments are those of `table`."""
+        if self.published and protocol in SHOWN:
+            self._check_published(SHOWN[protocol])
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
+
+    def _check_published(self, protocol: Protocol) -> None:
+        """Raise CallerError for a protocol without published results; the message names those with results."""
+        begun = [each for each in SHOWN.values() if all(map(self.stored.has_started, each.made_of or (each,)))]
+        names = [each.name for each in begun if self.stored.units(each)]
+        if protocol.name not in names:
+            seen = f"no {protocol.name} results of {self.plan.title} are published"
+            raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
@@ -213,13 +227,19 @@ class SuiteResult:
         from roarbench.report.suite_charts import draw_gains, make_chart
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
-        if not (protocol or unit or published) and has_combined_table(self.stored.suite):
+        if not (protocol or unit or published) and self._shows_both:
             figure = draw_gains(make_combined_table(self.stored, drawn.rows).pictures)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure
+
+    @property
+    def _shows_both(self) -> bool:
+        """Return whether the default table has both ROAR and own-network gain; a published suite may lack one."""
+        published = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
+        return published and has_combined_table(self.stored.suite)
 
     @property
     def _called(self) -> dict[str, str]:
