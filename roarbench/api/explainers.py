@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,6 +169,10 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     named = dict.fromkeys(controls) | {name: name for name in controls} | dict(named)
     if wrong := [name for name in named if not isinstance(name, str)]:
         raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
+    for name, one in named.items():
+        if isinstance(one, str | Path) and Path(one).suffix == ".py":
+            seen = f"{name} is the file {one}, and only rb.evaluate runs files (in the sandbox)"
+            raise CallerError(f"{seen}; pass its function: from {Path(one).stem} import estimate")
     table = {name: _table_row(one) for name, one in named.items() if isinstance(one, str)}
     others = {name: _read(name, one, images, networks) for name, one in named.items() if name not in table}
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))

@@ -198,6 +198,7 @@ def test_the_sentence_tells_where_columns_disagree():
         ({"levels": (30,)}, "write 0.3 for 30 %"),
         ({"labels": LABELS + 1}, "write labels - 1"),
         ({"estimators": {"random": gradient}}, "random is a control of this table"),
+        ({"estimators": {"mine": "mine.py"}}, "pass its function: from mine import estimate$"),
         ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),
     ],
 )

@@ -1,6 +1,7 @@
 """`own_network_gain`: the definition on three tiny networks, whatever makes the maps, and what it refuses."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +119,8 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
         ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "a for network 1: maps have shape"),
         ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "a for network 1: the map of image \\d+ holds NaN"),
         ({"estimators": "linear-classifier"}, "needs a suite"),
+        ({"estimators": {"a": Path("x/mine.py")}}, "a is the file x/mine.py, and only rb.evaluate runs files"),
+        ({"estimators": "mine.py"}, "pass its function: from mine import estimate$"),
     ],
 )
 def test_refuses(networks, images, change, words):
