@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from roarbench.api.inputs import to_tensor
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import hash_images, rank_maps
+from roarbench.api.submission_source import is_quantus_signature
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.enums import Unit
@@ -250,9 +251,10 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(getattr(given, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
     try:
-        held = list(inspect.signature(given).parameters.values())
+        signature = inspect.signature(given)
     except (TypeError, ValueError):
-        held = []
+        signature = inspect.Signature()
+    held = signature.parameters.values()
     plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = sum(one.default is one.empty for one in plain)
     if isinstance(given, type) and hasattr(given, "attribute"):
@@ -260,8 +262,8 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
             remedy = "pass a function of the network that returns the object"
             raise CallerError(f"{name} needs more arguments than a network; {remedy}")
         return adapt_captum(given)
-    if any(one.kind is one.VAR_KEYWORD for one in held):
-        return adapt_quantus(given)
+    if is_quantus_signature(signature):
+        return _adapt_quantus(name, given)
     if needed == 3:
         return lambda model, images, targets, generator: given(model, images, targets)
     if needed == 1:
@@ -269,6 +271,21 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     if needed == 4:
         return given
     raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_TAKES}")
+
+
+def _adapt_quantus(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
+    """Adapt a function for Quantus; errors get a note on arrays, because a function of tensors may have its names."""
+    call = adapt_quantus(given)
+
+    def estimate(*inputs: Any) -> Any:
+        try:
+            return call(*inputs)
+        except (AttributeError, TypeError) as error:
+            seen = f"{name} has the parameters of a function for Quantus, so its inputs are NumPy arrays"
+            error.add_note(f"{seen}; without **kwargs they are tensors")
+            raise
+
+    return estimate
 
 
 def _adapt_attribute(name: str, made: Any) -> Any:

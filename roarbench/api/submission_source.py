@@ -108,7 +108,7 @@ def _way(name: str, given: Callable[..., Any]) -> str:
     held = signature.parameters.values()
     if isinstance(given, type) and hasattr(given, "attribute"):
         return _WAYS[1]
-    if any(one.kind is one.VAR_KEYWORD for one in held):
+    if is_quantus_signature(signature):
         return "explain_func = {call}\n"
     plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = sum(one.default is one.empty for one in plain)
@@ -116,6 +116,18 @@ def _way(name: str, given: Callable[..., Any]) -> str:
         seen = f"{name}{signature} has {needed} arguments without a default"
         raise CallerError(f"{seen}; expected (model, inputs, targets), or a class of captum")
     return _WAYS[needed]
+
+
+def is_quantus_signature(signature: inspect.Signature) -> bool:
+    """Return whether a function can be called as Quantus does: `model`, `inputs`, `targets` and others by keyword."""
+    held = signature.parameters
+    if all(one.kind is not one.VAR_KEYWORD for one in held.values()):
+        return False
+    try:
+        signature.bind(model=None, inputs=None, targets=None)
+    except TypeError:
+        return False
+    return "inputs" in held or all(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in held.values())
 
 
 class Written:

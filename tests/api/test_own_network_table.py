@@ -74,10 +74,28 @@ def test_arrays_and_captum_are_their_functions(networks, images):
     def product(model, inputs, targets):
         return inputs.detach() * gradient(model, inputs, targets)
 
+    def with_options(model, images, targets, **options):
+        return product(model, images, targets, **options)
+
+    def for_quantus(model, inputs, targets, **options):
+        assert isinstance(inputs, np.ndarray) and isinstance(targets, np.ndarray)
+        return product(model, torch.from_numpy(inputs), torch.from_numpy(targets), **options).numpy()
+
     targets = networks[0](images).argmax(1)
     arrays = [product(model, images.clone(), targets) for model in networks]
-    found = rb.own_network_gain(networks, images, {"f": product, "captum": InputXGradient, "a": arrays}, levels=LEVELS)
-    assert found.gain("f") == found.gain("captum") == found.gain("a")
+    functions = {"f": product, "options": with_options, "quantus": for_quantus, "captum": InputXGradient}
+    found = rb.own_network_gain(networks, images, functions | {"a": arrays}, levels=LEVELS)
+    assert len({found.gain(name) for name in found.gains}) == 1
+
+
+def test_a_function_of_tensors_with_the_parameters_of_quantus_fails_with_a_note(networks, images):
+    def product(model, inputs, targets, **options):
+        return inputs.clone()
+
+    with pytest.raises(AttributeError) as failed:
+        rb.own_network_gain(networks, images, {"mine": product}, levels=LEVELS)
+    (note,) = failed.value.__notes__
+    assert note.startswith("mine has the parameters of a function for Quantus, so its inputs are NumPy arrays; ")
 
 
 def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):

@@ -78,6 +78,11 @@ DRAWN = torch.rand((), generator=torch.Generator().manual_seed(0))  # as the ima
         (by_helper, POSITIVE),
         (lambda model, inputs, targets: inputs.numpy() * math.pi, math.pi * IMAGES),
         (lambda model, inputs, targets, **kwargs: inputs[:, 0] * kwargs.get("factor", 2), 2 * IMAGES[:, 0]),
+        # these names are not Quantus', so tensors come by position
+        (lambda model, images, targets, **kwargs: images.clone() * len(kwargs or "ab"), 2 * IMAGES),
+        (lambda model, images, targets, generator, **kwargs: images.clone(), IMAGES),
+        (lambda model, **kwargs: Own(model), SCALE * IMAGES),
+        (lambda **asked: asked["inputs"].copy(), IMAGES),
         (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
         (by_own_name, SCALE * IMAGES),
         (closing_over(-1.5), -1.5 * IMAGES),
