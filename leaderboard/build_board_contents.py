@@ -9,7 +9,7 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.row_doubts import LONGEST, Doubt, list_row_doubts
+from roarbench.report.row_doubts import LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_remarks
 from roarbench.stats.board import RANDOM, Row
@@ -40,7 +40,7 @@ def make_board_contents(
             better_than=table.better_than(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
-            doubts=(*_explain_missing_rank(table, scores, row), *list_row_doubts(evidence, protocol, row)),
+            doubts=(*_explain_missing_rank(table, scores, row), *_list_doubts(evidence, table, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.entered,
@@ -100,6 +100,7 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
         f"{images:,} test images",
         ", ".join(format_count(n, what) for n, what in counts if n),
         format_day(newest) if newest else "",
+        "imported, not reproduced here" if table.self_reported else "",
     )
     return tuple(filter(None, found))
 
@@ -118,6 +119,13 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
     if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no rank", f"No rank: {said}.")
+
+
+def _list_doubts(evidence: Evidence, table: SuiteTable, row: Row) -> Iterator[Doubt]:
+    """Yield the doubts about a row, without an origin that all rows share, which the board's facts state."""
+    for doubt in list_row_doubts(evidence, table.board.protocol, row):
+        if not (table.self_reported and doubt.short == RUN_ELSEWHERE):
+            yield doubt
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:

@@ -79,7 +79,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
     """Return the warning of each estimator that has one under a protocol."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
-    found = {name: Flag(Grade.NONE, _sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
+    found = {name: Flag(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
     if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
         found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
@@ -131,11 +131,12 @@ def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
     return Flag(
         max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
-        _sentence(reasons),
+        make_sentence(reasons),
     )
 
 
-def _sentence(reasons: Iterable[str]) -> str:
+def make_sentence(reasons: Iterable[str]) -> str:
+    """Join the reasons to doubt a row to one sentence; empty without reasons."""
     text = "; ".join(filter(None, reasons))
     return text and f"{capitalize(text)}."
 

@@ -18,7 +18,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_notes import list_table_doubts, write_remarks
+from roarbench.report.table_notes import describe_shared_origin, list_table_doubts, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
@@ -99,7 +99,12 @@ class TwoQuestions:
     def notes(self) -> tuple[str, ...]:
         """Return the definition of each gain, then doubts, then the intervals' scope, one line each."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
-        return (*self._gains, *self._table_doubts, f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.")
+        return (
+            *self._gains,
+            *self._origin,
+            *self._table_doubts,
+            f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.",
+        )
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -114,6 +119,14 @@ class TwoQuestions:
             f"ROAR gain: accuracy lost after retraining, minus Random's loss, t = {retrained}.",
             f"Own-network gain: predictions changed by own map minus by others, t = {scored}.",
         )
+
+    @property
+    def _origin(self) -> list[str]:
+        """Return one line if all rows of both tables were imported, a line for each such table otherwise."""
+        said = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
+        if len({*said.values()}) == 1:
+            return list(filter(None, {*said.values()}))
+        return [f"{title}: {line}" for title, line in said.items() if line]
 
     @property
     def _table_doubts(self) -> list[str]:

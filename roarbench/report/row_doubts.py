@@ -22,6 +22,7 @@ from roarbench.stats.board import Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, typeset
 
+RUN_ELSEWHERE = "run elsewhere"  # label of the doubt about a row's origin
 LONGEST = 500  # maximum characters of a sentence with text from outside
 _WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR gain
     "blurred": "its own blur",
@@ -83,7 +84,7 @@ def _doubt_unbeaten_twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
 def _doubt_provenance(evidence: Evidence, name: str) -> Iterator[Doubt]:
     """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
     results = evidence.suite_results
-    for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
+    for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
         if text:
             yield Doubt(
                 short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"

@@ -15,6 +15,7 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     find_row_marks,
     find_rows_not_above_mask_only,
+    make_sentence,
 )
 from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
@@ -30,6 +31,7 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
+from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from roarbench.text import format_decimals, format_percent
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
@@ -194,9 +196,22 @@ class SuiteTable:
         names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistent, **reasons}]
         return {name: ". ".join(filter(None, (self.inconsistent.get(name), reasons.get(name)))) for name in names}
 
+    @cached_property
+    def self_reported(self) -> bool:
+        """Return whether all rows with results are self-reported, which is then no mark of a single row."""
+        found = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
+        reasons = {self.suite_results.doubts.get(name) for name in found}
+        return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
+
+    def warning_sign(self, estimator: str) -> str:
+        """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
+        flag = self.flags.get(estimator)
+        shared = self.self_reported and make_sentence([self.suite_results.doubts.get(estimator, "")])
+        return "" if flag is None or flag.reason == shared else flag.sign
+
     def sign(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
-        doubt = (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
+        doubt = self.warning_sign(estimator) or "(!)" * (estimator in self.inconsistent)
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property

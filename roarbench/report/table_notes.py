@@ -44,7 +44,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
-    said = list(filter(None, (gain, sure, *list_table_doubts(table))))
+    said = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
     return [*said, f"{more} explained by table --notes and docs/how-it-works.md."]
 
 
@@ -52,6 +52,11 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
     doubts = (_explain_no_images(table), _zeros(table), _describe_missing_controls(table))
     return list(filter(None, (*doubts, *_mixtures(table))))
+
+
+def describe_shared_origin(table: SuiteTable) -> str:
+    """State that all rows with results were imported; empty for other tables."""
+    return "All rows are self-reported: imported, and not reproduced here." if table.self_reported else ""
 
 
 def write_remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -68,6 +73,7 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
         floors,
         *_mixtures(table),
         _machines(table),
+        describe_shared_origin(table),
         _doubts(table),
     )
     parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
@@ -116,7 +122,7 @@ def _describe_missing_controls(table: SuiteTable) -> str:
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
-    signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
+    signs = sorted({table.warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
     return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
 
@@ -141,11 +147,13 @@ def _machines(table: SuiteTable) -> str:
 
 
 def _doubts(table: SuiteTable) -> str:
-    """Describe the doubts about rows that hold for every protocol, each reason once."""
+    """Describe the doubts about single rows that hold for every protocol, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
+        shared = table.self_reported and table.suite_results.doubts.get(row.estimator)
         for reason in list_general_doubts(table.suite_results, row.estimator):
-            rows[reason].append(row.estimator)
+            if reason != shared:
+                rows[reason].append(row.estimator)
     found = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in rows.items())
     return f"(!) {found}." if found else ""
 

@@ -298,9 +298,9 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 def _check_sqlite_file(path: Path, read_only: bool) -> None:
     """Refuse a missing file if read-only, otherwise create it; refuse a file that is not an SQLite database."""
-    if file := next((place for place in path.parents if place.is_file()), None):
+    if blocked := next((place for place in path.parents if place.is_file()), None):
         expected = "--store names a folder, --db sqlite:///FILE a database"
-        raise StoreError(f"results store {path}: {file} is a file; {expected}")
+        raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():

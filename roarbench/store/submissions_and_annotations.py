@@ -128,7 +128,7 @@ def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
         return find_stored_keys(connection, imports, keys)
 
 
-_DOUBTS = {
+UNVERIFIED = {  # why a row of this origin is not verified
     Origin.TRUSTED: "run without the sandbox, so not verified",
     Origin.SELF_REPORTED: "self-reported: imported, and not reproduced here",
 }
@@ -139,7 +139,7 @@ def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     with database.read() as connection:
         found = _find_origins(connection, rows)
-    return {rows[key][0]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
+    return {rows[key][0]: UNVERIFIED[origin] for key, origin in found.items() if origin in UNVERIFIED}
 
 
 def _origin(name: str, imported: bool) -> Origin:

@@ -31,6 +31,8 @@ def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are
 def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
     """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of +0.1 and -4.5 points for the last two."""
     found = roarbench.load_published_results("quick@7")
+    assert str(found).count("All rows are self-reported") == 1 and "(!)" not in str(found)
+    assert str(found).count("†") == 3 + 1 and str(found).count("sobel (!!) ") == 1  # with the notes' signs
     with pytest.raises(roarbench.CallerError, match="roar is not run for ig; .* both rows: own-network$"):
         found.compare("ig", "grad", "roar")
     assert found.compare("ig", "grad").roar is None

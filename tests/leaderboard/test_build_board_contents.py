@@ -19,6 +19,7 @@ from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place, find_reversed
 from roarbench.store.run_result import pack_answers
+from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
@@ -42,6 +43,18 @@ def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
     }
     gains = [row.value.value for row in shown.rows]
     assert gains == sorted(gains, reverse=True)
+
+
+def test_a_board_of_imported_rows_states_their_origin_once():
+    found = held()
+    names = {point.cell.estimator for point in found.results}
+    imported = replace(found, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
+    shown, own = record(imported), record(found)
+    assert [row.doubts for row in shown.rows] == [row.doubts for row in own.rows]
+    assert shown.facts == (*own.facts, "imported, not reproduced here") and "self-reported" in shown.caption
+    mixed = record(replace(imported, doubts={**imported.doubts, "grad": ""}))
+    assert mixed.facts == own.facts
+    assert "run elsewhere" in [doubt.short for doubt in mixed.by_id["random"].doubts]
 
 
 def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(quick):

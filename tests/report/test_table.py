@@ -21,10 +21,11 @@ from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import Place
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
+from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from roarbench.text import format_interval, format_percent, format_rank
-from tests.helpers.made_up import SUITE, TWINS
+from tests.helpers.made_up import SUITE, TWINS, held
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tables import printed, rows_of, words_of
+from tests.helpers.tables import printed, rows_of, table_of, words_of
 
 NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
@@ -123,6 +124,22 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
     tied = with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
     assert list(rows_of(with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == ["'-2@0123abcd"]
+
+
+def test_a_table_of_imported_rows_states_their_origin_once_and_marks_no_row():
+    plain, names = held(), {point.cell.estimator for point in held().results}
+    imported = replace(plain, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
+    own, table = table_of(plain), table_of(imported)
+    signs = {name: own.sign(name) for name in own.names}
+    assert {name: table.sign(name) for name in table.names} == signs
+    assert suggest_diagnose(table) == suggest_diagnose(own)
+    said = "All rows are self-reported: imported, and not reproduced here."
+    assert summarize_notes(table).count(said) == 1 == write_remarks(table).count("self-reported")
+    assert said not in summarize_notes(own)
+    assert all("Self-reported: imported" in row["flag"] for row in rows_of(table).values())
+    mixed = table_of(replace(imported, doubts={name: said for name in names - {"grad"}}))
+    assert said not in summarize_notes(mixed)
+    assert {name for name in mixed.names if not mixed.sign(name)} == {"grad"} - {*filter(signs.get, signs)}
 
 
 def test_markdown_is_a_table_with_its_caption():
