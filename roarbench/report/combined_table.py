@@ -272,6 +272,7 @@ def format_html(table: SuiteTable | TwoQuestions) -> str:
 
 
 def format_markdown_rows(table: TwoQuestions) -> str:
-    """Format the rows as a Markdown table; names are set as code, without signs."""
-    lines = zip(table.names, table.rows, strict=True)
-    return format_markdown_table(HEADINGS, [(f"`{table.display_names[name]}`", *cells) for name, (_, *cells) in lines])
+    """Format the rows as a Markdown table; names are set as code, with their signs behind."""
+    titles = [" ".join((f"`{table.display_names[name]}`", *table.signs(name))) for name in table.names]
+    lines = zip(titles, table.rows, strict=True)
+    return format_markdown_table(HEADINGS, [(title, *cells) for title, (_, *cells) in lines])

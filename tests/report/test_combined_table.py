@@ -35,7 +35,7 @@ MARKDOWN = """\
 | `ig` | not run |  | +1.0 [+0.5, +1.5] | yes |
 | `gb` | – | – | -2.0 [-3.0, -1.0] | opposes it |
 | `random-blurred` | +10.7 [+9.3, +12.2] | better | 0 by construction |  |
-| `sobel` | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |
+| `sobel` (!!) | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |
 | `random` | 0.0 | control | 0 by construction |  |
 """
 
