@@ -100,8 +100,10 @@ def export_rankings(
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
+    from roarbench.analysis.results_query import open_results
     from roarbench.execution.ranking_bundle import export_rankings as export
 
+    open_results(work.store, work.db, suite=suite).close()  # a wrong path fails before images are decoded
     with _open_suite(work, suite) as (place, _):
         found = export(place, folder, about, references_only)
     err.print(f"written: {folder}: {_shipped(found)}", soft_wrap=True)
@@ -117,7 +119,9 @@ def import_rankings(
 ) -> None:
     """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
     from roarbench.execution.ranking_bundle import import_rankings as take
+    from roarbench.execution.ranking_bundle import read_shipped_index
 
+    read_shipped_index(folder)  # a wrong folder fails before images are decoded
     with _open_suite(work, suite) as (place, store):
         found = take(place, store, folder)
     err.print(f"read: {folder}: {_shipped(found)}; next: {propose_command('run')}", soft_wrap=True)

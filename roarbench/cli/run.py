@@ -23,7 +23,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
-from roarbench.errors import CallerError, Hint, RunError
+from roarbench.errors import CallerError, EmptyStore, Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec as Plan
@@ -219,7 +219,7 @@ def replicate(
         raise CallerError("--against compares stored results and runs nothing; leave --submission out")
     suite = work.load(options.suite)
     part = _part(suite, options)
-    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.analysis.results_query import load_suite_results, open_results
     from roarbench.report.seed_replication_table import (
         compare_replication,
         format_replication,
@@ -227,6 +227,11 @@ def replicate(
         make_replication_record,
     )
 
+    if against:
+        try:
+            open_results(against, "").close()
+        except EmptyStore as error:
+            raise CallerError(f"{error}; --against names a store of results of {suite.plan.title}") from None
     whole, here = add_submissions_and_estimators(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:

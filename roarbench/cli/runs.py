@@ -13,7 +13,7 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.suggested_commands import describe_other_results, propose_command
 from roarbench.cli.terminal import err, print_report
 from roarbench.errors import CallerError
 from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators
@@ -33,19 +33,25 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     from roarbench.report.run_list import format_runs
 
     with open_results(source.store, source.db, suite=suite) as results:
-        _, found = _list_chosen_runs(loaded, results, estimators)
+        _, found = _list_chosen_runs("list-runs", loaded, results, estimators)
     print_report(format, found, format_runs)
 
 
 def _list_chosen_runs(
-    loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
+    command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
-    """Return a suite's results in an open store, and the records of the runs of these estimators, all if None."""
+    """Return a suite's results in an open store, and the records of the runs of these estimators, all if None.
+
+    Raises:
+        CallerError: The store has no images of the suite; the message proposes the command for others, if it has any.
+    """
     from roarbench.analysis.results_query import load_from_open_store
     from roarbench.report.run_list import list_run_records
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
     suite_results = load_from_open_store(results, plan, loaded.question)
+    if not suite_results.data and (others := describe_other_results(suite_results, command)):
+        raise CallerError(others)
     chosen, rows = read_estimators(suite_results.suite, estimators), list_run_records(suite_results, results)
     return suite_results, [row for row in rows if not chosen or row["estimator"] in chosen]
 
@@ -57,7 +63,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     from roarbench.text import format_count
 
     with open_existing_results(source.store, source.db, suite) as results:
-        suite_results, rows = _list_chosen_runs(loaded, results, estimators)
+        suite_results, rows = _list_chosen_runs("retry", loaded, results, estimators)
         keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
     verb = "is" if len(due) == 1 else "are"

@@ -98,7 +98,7 @@ def import_(
     from roarbench.store.transfer import import_results
 
     print_default_store(store, err)
-    with open_results(store, db, read_only=False) as results, fetch_files(source) as files:
+    with fetch_files(source) as files, open_results(store, db, read_only=False) as results:
         for file in files:
             found = import_results(results, file)
             dropped = find_unranked_rows(found.new | found.known, results, store)

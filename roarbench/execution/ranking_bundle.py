@@ -69,7 +69,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
         hashes = {name: compute_sha256(copy / name) for name in there}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
-        _read_index(copy)
+        read_shipped_index(copy)
         copy.rename(folder)
     return found
 
@@ -80,7 +80,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     Raises:
         StoreError: The folder does not match its index, the suite or its images, or the store has different files.
     """
-    root, index = work.workspace.root, _read_index(folder)
+    root, index = work.workspace.root, read_shipped_index(folder)
     # a folder without rankings has only explained networks
     specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []
     _check_names(work, folder, index, specs)
@@ -139,7 +139,7 @@ def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
     return target
 
 
-def _read_index(folder: Path) -> ShippedIndex:
+def read_shipped_index(folder: Path) -> ShippedIndex:
     """Read and check the index of a folder."""
     path = folder / INDEX
     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, Hint
 from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
@@ -80,8 +80,10 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        made = f"its rows: {there}; `roarbench run` adds rows"
-        raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
+        others = ", ".join(other.called for other in found.others)
+        kept = f" (only others, which are not published: {others})" * (bool(others) and not found.has_rows)
+        seen = f"the store has no runs of {row} in {found.suite.title}{kept}; its rows: {there}"
+        raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = check_folder(folder).items()
     published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}

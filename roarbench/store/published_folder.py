@@ -213,8 +213,10 @@ def fetch_files(source: str) -> Iterator[list[Path]]:
             yield [_download(source, Path(folder) / "results.parquet")]
     elif (path := Path(source)).is_dir():
         yield [path / file.path for file in check_folder(path)]
-    else:
+    elif path.exists():
         yield [path]
+    else:
+        raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results")
 
 
 def _download(address: str, path: Path) -> Path:

@@ -22,7 +22,7 @@ from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.suite_options import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
-from tests.helpers.board_store import make_store
+from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
 
@@ -284,6 +284,21 @@ BAD = [
     (("status", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
     (("plan", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
     (("run", *SMALL, "--store", __file__), "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
+    (
+        ("import", "none.parquet", "--store", "none"),
+        "there is no none.parquet; name a file of `roarbench export`, or a",
+    ),
+    (("rankings", "export", "x", *SMALL, "--about", "me", "--store", "none"), NO_STORE),
+    (
+        ("rankings", "import", "none", *SMALL, "--store", "new"),
+        "there is no none/index.json; name a folder of `roarben",
+    ),
+    (
+        ("submit", "grad", "--suite", "planted", "--results", "none", "--about", "me"),
+        "no runs of grad in planted v1 (only others, which are not published: small version: 8 images per split); its "
+        "rows: none; `roarbench run --suite planted --store ",
+    ),
+    (("replicate", *SMALL, "--against", "none"), "no results store at none/results.sqlite; --against names a store of"),
     (("results", "check", "none"), "there is no none/index.json; name a folder of published results, such as results"),
     (("results", "check", __file__), "test_main.py is a file; name a folder of published results"),
 ]
@@ -321,6 +336,20 @@ def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
         answer = call(*words, "--suite", "quick@6", "--store", made)
         assert (answer.code, answer.out, answer.err) == (2, "", line.format(made))
     assert json.loads(call("table", "--suite", "quick@6", "--store", made, "--format", "json").out)["images"] == 0
+
+
+def test_a_store_of_other_images_has_runs_that_are_named(call, tmp_path):
+    """Keys depend on the images; the small version has some, and no image has to be decoded."""
+    suite, images = find_suite("quick@7"), ("--max-images", "20")
+    small = list(results(suite, images=20, limit=20).values())[:9]
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
+        store.add_all(small)
+    for command in ("list-runs", "retry"):
+        code, out, err = call(command, "--suite", "quick@7", "--store", tmp_path)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        known = f"roarbench {command} --suite {suite.called} --max-images 20 --store {tmp_path} (small version: "
+        assert f"this store has no results of quick v7, but others: {known}" in err
+        assert call(command, "--suite", "quick@7", *images, "--store", tmp_path).code == 0
 
 
 @pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words)[:90] for words, _ in BAD])
