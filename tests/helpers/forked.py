@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import psycopg  # noqa: F401
 import pytest  # noqa: F401
@@ -59,14 +60,15 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
     run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
-    add = ResultsStore.add
+    add_all = ResultsStore.add_all
 
-    def noted(store: ResultsStore, result: object, *number: int) -> bool:
-        if fresh := add(store, result, *number):
-            os.write(file, f"stored {result.run.key}\n".encode())
+    def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:
+        fresh = add_all(store, *arguments, **options)
+        for key in sorted(fresh):
+            os.write(file, f"stored {key}\n".encode())
         return fresh
 
-    ResultsStore.add = noted
+    ResultsStore.add_all = noted
     if before:
         before()
     sys.argv = ["roarbench", *words]
