@@ -12,7 +12,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +66,7 @@ class ScoredRuns(NamedTuple):
     results: Sequence[RunResult]
     note: str = ""  # message about the job; empty without one
     # mask hashes of runs that score a reference under its own maps (`Kind.MASKS`), stored with the results
-    remarks: Mapping[str, str] = MappingProxyType({})
+    remarks: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
 
 
 def train_reference(explained: ReferenceModel) -> str:

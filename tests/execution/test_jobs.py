@@ -1,6 +1,7 @@
 """The jobs of a worker, each derived again without its shortcuts."""
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -178,3 +179,7 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     assert (first.rankings, first.smoothness) == ("", None)
     with pytest.raises(CallerError, match="^fill 'blur' is computed once per image, but random-redrawn changes"):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))
+
+
+def test_results_of_a_job_travel_between_processes():
+    assert pickle.loads(pickle.dumps(jobs.ScoredRuns([]))) == jobs.ScoredRuns([])
