@@ -72,7 +72,7 @@ def _kind(view: SuiteView) -> str:
     record = view.results.suite.dataset_record
     if record.tabular:
         return "Tables"
-    return "Known truth" if record.seed is not None and not (record.hub or record.bundled) else "Photographs"
+    return "Known truth" if record.generated else "Photographs"
 
 
 def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
