@@ -15,8 +15,6 @@ from typer.main import get_command
 from roarbench.cli.options import app
 from roarbench.errors import Hint, RoarbenchError
 from roarbench.plan.protocols import ROAR
-from roarbench.stats.board import RANDOM
-from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -75,6 +73,9 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
 
     Empty if the suite has another number of seeds, or if no row is left open.
     """
+    from roarbench.stats.board import RANDOM
+    from roarbench.stats.verdicts import Verdict
+
     if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
         return []
     board = results.board(ROAR, results.units(ROAR)[0])
