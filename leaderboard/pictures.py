@@ -61,7 +61,7 @@ class Pictures:
 
 
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
-    """Read a suite's pictures from images and rankings, else from the file; None without either."""
+    """Read a suite's pictures from stored images and rankings, or else from its file; None without both."""
     path = find_pictures_file(results, folder)
     return _read_store(results, folder) or (_read_file(path) if path.exists() else None)
 

@@ -91,7 +91,7 @@ def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[
 
 
 def _find_positions_before_boundaries(layout: Layout) -> list[int]:
-    """Return for each boundary the position, in ascending order, of the last feature before it."""
+    """Return the position of the last feature before each boundary, in features sorted ascending."""
     return [layout.features - boundary for boundary in layout.bin_boundaries]
 
 

@@ -91,7 +91,7 @@ def normalise(images: Tensor, norm: Normalisation) -> Tensor:
 
 
 class DeviceNormalisation(NamedTuple):
-    """A normalisation stored on a device, float32 (c, 1, 1) each."""
+    """Means and standard deviations on a device, each float32 (c, 1, 1)."""
 
     mean: Tensor
     std: Tensor

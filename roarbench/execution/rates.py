@@ -69,7 +69,7 @@ def _multiply(images: int, seconds: float | None) -> float | None:
 
 
 class Assumed(NamedTuple):
-    """Assumed operations per second of a device, which need not be present."""
+    """Assumed speeds of a device, whether or not it is present."""
 
     device: str
     gpus: int

@@ -96,9 +96,9 @@ class TomlTable:
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
-        """Return the tables of a list; without a list, one table with the shared values alone.
+        """Return the tables of a list; if the list is missing, one table with only the shared values.
 
-        Each table takes shared values that it lacks from this table.
+        Each takes shared values that it lacks from the enclosing table.
         """
         common = {name: self._values[name] for name in shared if name in self._values}
         self._asked |= set(shared)

@@ -51,7 +51,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
-    """Format the suites for a terminal of this width, in characters, about three lines each."""
+    """Format the suites in about three lines each, for a terminal of `width` characters."""
     lines = []
     for row in records:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""

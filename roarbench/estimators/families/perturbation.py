@@ -30,7 +30,7 @@ _AT_ONCE = 256  # coalitions of every image per pass
 
 
 def number_grid_squares(images: Tensor, patches: int) -> Tensor:
-    """Return the number of each pixel's square, int64 (h, w), row by row, with `patches` squares per side.
+    """Return the index of each pixel's square, int64 (h, w), row by row, with `patches` squares per side.
 
     A side of fewer pixels has one square per pixel.
     """
