@@ -27,16 +27,16 @@ import json, sys
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
-from leaderboard import cli, page_cache
+from leaderboard import cli as board, page_cache
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
 from roarbench.cli.main import main
 app = str(Path(page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
-    patch.object(cli, "_check_port"),
-    patch.object(cli, "_keep_ready"),
-    patch.object(cli, "read_code_version", lambda: "1"),
+    patch.object(board, "_check_port"),
+    patch.object(board, "_keep_ready"),
+    patch.object(board, "read_code_version", lambda: "1"),
     patch.object(page_cache, "read_code_version", lambda: "1"),
 ):
     sys.argv = ["roarbench", "leaderboard", "--store", sys.argv[1]]

@@ -146,7 +146,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     }
     told = write_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
-    assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
+    assert NAME not in told and "| ig(baseline=mean) | +2" in told
     one = prepare_published_file(store, "quick", "grad", folder, "A. Author")
     write_published_file(store, folder, one, "A. Author")
     other = prepare_published_file(store, "quick-roar", "grad", folder, "A. Author")

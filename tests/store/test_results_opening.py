@@ -60,11 +60,12 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_f
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / DEFAULT_FILE).touch()
     before = contents(tmp_path)
-    for name in ("absent", "empty", "file"):
+    for name in ("absent", "empty"):
         message = refusal(find_default_url(tmp_path / name), read_only=True)
         assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
-    message = refusal(find_default_url(tmp_path / "file"), read_only=False)
-    assert f"{tmp_path / 'file' / DEFAULT_FILE}: File exists; check the path" in message
+    for read_only in (True, False):
+        message = refusal(find_default_url(tmp_path / "file"), read_only=read_only)
+        assert f"{tmp_path / 'file'} is a file; --store names a folder" in message
     assert "directory" in refusal(find_default_url(tmp_path / "folder"), read_only=True)
     assert contents(tmp_path) == before
     for name in ("absent", "empty"):
