@@ -267,7 +267,9 @@ def roar() -> str:
         lost = 100 * (found["random"][:count].astype(float) - kept[:count]).mean(0)
         right = ", ".join(f"{100 * one.mean():.1f}" for one in kept[:count])
         rows.append([name, right, f"{lost.mean():+.1f} ± {lost.std(ddof=1) / len(lost) ** 0.5:.1f}"])
-    return format_markdown_table(("row", "right at t = .9, %", "ROAR gain ± standard error over images"), rows)
+    return format_markdown_table(
+        ("row", "right at t = .9, %", "points below Random ± standard error over images"), rows
+    )
 
 
 def reasons() -> str:
