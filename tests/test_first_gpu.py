@@ -96,7 +96,7 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     suite = find_suite(first_gpu.WHOLE)
     (step,) = (step for step in STEPS if step.work is first_gpu.train_whole)
     whole = assume_rates(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
-    assert f"{whole:.0f} s by the rates of its plan" in step.expected
+    assert f"(plan: {whole:.0f} s)" in step.expected
     assert f"{first_gpu.WHOLE_SECONDS / whole:.0%}".replace("%", " %") in step.expected
     assert suite.network_source == "" and suite.dataset_record.channels == 3
 
