@@ -116,7 +116,7 @@ class TwoQuestions:
     def _gains(self) -> tuple[str, str]:
         retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
         return (
-            f"ROAR gain: accuracy lost after retraining, minus Random's loss, t = {retrained}.",
+            f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
             f"Own-network gain: predictions changed by own map minus by others, t = {scored}.",
         )
 

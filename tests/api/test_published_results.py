@@ -76,7 +76,7 @@ def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_t
     found = roarbench.load_published_results("benchmark-imagenette64")
     levels = {block.protocol.name: block.levels for block in found.plan.blocks}
     assert levels["roar"] == (0.9,) and levels["kar"] == levels["morf"] == (0.1, 0.3, 0.5, 0.7, 0.9)
-    assert "minus Random's loss, t = 0.9." in str(found)
+    assert "accuracy curve and the row's, t = 0.9." in str(found)
     frame, quick = (each.to_dataframe("roar").set_index("estimator")["gain"]
         for each in (found, roarbench.load_published_results("quick@7")))  # fmt: skip
     shared = quick.dropna().index

@@ -25,7 +25,7 @@ TEXT = """\
  random-blurred +10.7 [+9.3, +12.2] better    0 by construction
  sobel (!!)       +5.0 [+4.0, +6.0] ≈         0 by construction
  random                         0.0 control   0 by construction
-ROAR gain: accuracy lost after retraining, minus Random's loss, t = 0.9.
+ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
 Own-network gain: predictions changed by own map minus by others, t = 0.05, 0.5.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
