@@ -51,7 +51,7 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
-    shown = [each for each in sets if each.roar_samples]
+    shown = [each for each in sets if each.samples(ROAR)]
     records = [list_claims(Evidence.of(each.results if _whole(each) else each.high)) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
@@ -89,15 +89,15 @@ def _percent(curve: Mapping[float, float], t: float) -> str:
 
 def estimators(sets: list[DataSet]) -> str:
     """Return every estimator with its passes, and both gains on each data set."""
-    names = dict.fromkeys(name for each in sets for name in (*each.own, *each.roar_samples))
+    names = dict.fromkeys(name for each in sets for name in (*each.own, *each.samples(ROAR)))
     order = sorted(names, key=lambda name: -max(value_of(each.own.get(name)) for each in sets))
     heads = ["estimator", "passes"]
     heads += [f"own-network, {each.name}" for each in sets if each.own]
-    heads += [f"ROAR at .9, {each.name}" for each in sets if each.roar_samples]
+    heads += [f"ROAR at .9, {each.name}" for each in sets if each.samples(ROAR)]
     rows = []
     for name in order:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
-        roar = [_judged(each.roar.get(name)) for each in sets if each.roar_samples]
+        roar = [_judged(each.roar.get(name)) for each in sets if each.samples(ROAR)]
         rows.append([f"`{format_estimator_name(name)}`", f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
@@ -149,7 +149,7 @@ def orders(sets: list[DataSet]) -> str:
     rows = []
     for each in sets:
         whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
-        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.roar_samples, whole, _same_question))
+        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.samples(ROAR), whole, _same_question))
     for (one_name, one), (other_name, other) in combinations(_UNTRAINED.items(), 2):
         for each in sets:
             whole = each.whole(one) and each.whole(other)

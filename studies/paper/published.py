@@ -70,22 +70,16 @@ class DataSet:
             if name in self.own
         }
 
-    @cached_property
-    def roar_samples(self) -> dict[str, Sample]:
-        """Return the draws of ROAR gains at the high level, of estimators alone."""
-        return self._gains(ROAR)
-
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
-        """Return the draws of an order's gains, of estimators alone."""
+        """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return self.roar_samples if protocol is ROAR else self._gains(protocol)
-
-    def _gains(self, protocol: Protocol) -> dict[str, Sample]:
-        if not self.high.units(protocol):
-            return {}
-        found = Evidence.of(self.high).get_draws(protocol, Unit.SCALAR).areas
+        found = self._evidence.get_draws(protocol, Unit.SCALAR).areas if self.high.units(protocol) else {}
         return {name: sample for name, sample in found.items() if not is_check(name)}
+
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return Evidence.of(self.high)
 
 
 def is_check(name: str) -> bool:
