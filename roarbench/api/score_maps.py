@@ -106,8 +106,9 @@ def _score(
     if len(ranked) > 1:
         images = request.pixels[rows]
         masks = [request.own.make_masks(one, images.shape) for one in ranked]
-        answers.kept.append(_score_under_all_masks(networks, masks, images, request.targets[rows], request.fill))
-        answers.same.append(_are_masks_equal(masks))
+        kept, same = _score_under_all_masks(networks, masks, images, request.targets[rows], request.fill)
+        answers.kept.append(kept)
+        answers.same.append(same)
     return answers
 
 
@@ -129,20 +130,17 @@ def _score_columns(
 
 def _score_under_all_masks(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
-) -> NDArray[np.bool_]:
+) -> tuple[NDArray[np.bool_], bool]:
     """Test whether each network keeps its predictions after removal by each network's map, at each level.
 
     Returns:
-        bool (maps, networks, levels, images). If the masks of all networks are equal, these images add nothing to the
-        gain, whatever the predictions are, so the networks are not run and everything is False.
+        bool (maps, networks, levels, images), and whether the masks of all networks are equal. If they are, these
+        images add nothing to the gain, whatever the predictions are, so the networks are not run and everything is
+        False.
     """
-    if _are_masks_equal(masks):
-        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_)
+    if all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True)):
+        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_), True
     left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
     shape = (len(masks), len(masks[0]), len(images))
     kept = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
-    return torch.stack(kept, 1).numpy()
-
-
-def _are_masks_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
-    return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))
+    return torch.stack(kept, 1).numpy(), False
