@@ -224,7 +224,7 @@ STEPS = (
     Step("pinned copy", 40, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
     Step(
         *("random reads", 90, read_randomly),
-        "3,300 images/s feed ResNet-50 on an H100",
+        "3,300 images/s keep an H100 busy with ResNet-50",
         "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md",
     ),
     Step("tests", 320, (), "no failure", "report the failing test with `roarbench doctor`"),
@@ -240,7 +240,7 @@ STEPS = (
     ),
     Step(
         *("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS)),
-        "2 minutes by its plan; own-network gain of four estimators on published ResNet-50",
+        "own-network gain of four estimators on published ResNet-50 within 2 minutes (plan)",
         "ImageNet is gated: hf auth login, or --data; pip install timm",
     ),
     Step(
@@ -250,14 +250,13 @@ STEPS = (
     ),
     Step(
         *("training", 300, train_from_files),
-        "A100 with AMP 2,470 to 2,600 images/s in memory (NVIDIA DeepLearningExamples, timm issue 1491; FFCV at 160 to "
-        "192 pixels 2,870, 16 epochs in 14.9 min on eight), so 3,200 to 4,000 on an H100; from disk as many as "
-        "`random reads` allow",
+        "in memory 3,200 to 4,000 images/s on an H100 (an A100 with AMP trains 2,470 to 2,600: NVIDIA "
+        "DeepLearningExamples, timm issue 1491; 2,870 at 160 to 192 pixels: FFCV); from disk no more than `random reads`",
         "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory",
     ),
     Step(
         *("modes", 180, compare_modes),
-        "not known: `run` compiles where `doctor --suite` measured a tenth more images/s",
+        "not known; `run` compiles if `doctor --suite` measured at least a tenth more images/s",
         "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
     ),
 )
