@@ -251,7 +251,8 @@ STEPS = (
     Step(
         *("training", 300, train_from_files),
         "in memory 3,200 to 4,000 images/s on an H100 (an A100 with AMP trains 2,470 to 2,600: NVIDIA "
-        "DeepLearningExamples, timm issue 1491; 2,870 at 160 to 192 pixels: FFCV); from disk no more than `random reads`",
+        "DeepLearningExamples, timm issue 1491; 2,870 at 160 to 192 pixels: FFCV); from disk no more than "
+        "`random reads`",
         "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory",
     ),
     Step(
