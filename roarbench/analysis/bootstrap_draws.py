@@ -102,12 +102,12 @@ class Evidence:
     @cached_property
     def retrained(self) -> Drawn:
         """Return the areas between the KAR and ROAR curves over their common levels."""
-        return self._gaps(ROAR, KAR)
+        return self._draw_areas_between_orders(ROAR, KAR)
 
     @cached_property
     def reference(self) -> Drawn:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
-        return self._gaps(MORF, LERF)
+        return self._draw_areas_between_orders(MORF, LERF)
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
@@ -158,7 +158,7 @@ class Evidence:
         draws = draw_resamples(scores, self.bootstrap, spread)
         return Drawn.of(scores, protocol, self.bootstrap, spread, draws)
 
-    def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
+    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
         shared = (

@@ -42,12 +42,12 @@ def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
-    own, others = _answers(results, protocol, unit, [name])
+    own, others = _collect_row_correctness(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
     return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
 
 
-def _answers(
+def _collect_row_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of these rows at all levels above 0, bool (images,) each, and of their counterparts."""
@@ -68,7 +68,7 @@ def choose_images(
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
     asking = [name for name in results.suite.placed if not find_estimator_or_placeholder(name).control]
-    own, other = _answers(results, protocol, unit, asking)
+    own, other = _collect_row_correctness(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))

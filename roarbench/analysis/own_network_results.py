@@ -145,10 +145,10 @@ def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bo
 
 def _are_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     """Return whether the removal masks of each shared image are the same for the maps of all networks."""
-    return all(_are_same_masks([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
+    return all(_have_same_masks([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 
 
-def _are_same_masks(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _have_same_masks(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     noted = [masks.get(result.run.key, "") for result in own]
     if not all(noted):
         return False

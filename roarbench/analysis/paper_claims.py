@@ -146,7 +146,7 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
     )
 
 
-def _against(
+def _compare_with_controls(
     names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: Tables
 ) -> list[Check]:
     """Compare some estimators with each control at every common level; a lower accuracy is better."""
@@ -154,15 +154,15 @@ def _against(
     return [
         Check(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
         for control in controls
-        for dataset, pair, one, other in _pairs(names, control, tables.roar)
+        for dataset, pair, one, other in _list_pairs(names, control, tables.roar)
     ]
 
 
-def _names(forms: Sequence[str]) -> tuple[str, ...]:
+def _list_estimator_ids(forms: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{form}-{base}" for form in forms for base in BASES)
 
 
-def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
+def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
     for dataset, rows in curves.items():
         for name in names:
             curve, other = rows.get(name, {}), rows.get(control, {})
@@ -170,11 +170,11 @@ def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple
                 yield dataset, Pair(name, control, t), curve[t], other[t]
 
 
-def _best_base(tables: Tables) -> Iterable[Check]:
+def _check_best_base_estimator(tables: Tables) -> Iterable[Check]:
     """Check, by data set, whether the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
-        names = _names(ENSEMBLES)
+        names = _list_estimator_ids(ENSEMBLES)
         gain_of = tables.gain or compute_curve_gain
         gains = {name: gain_of(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
         known = {name: value for name, value in gains.items() if value is not None}
@@ -186,7 +186,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
             yield Check(f"{best} is best on {dataset}", agrees, (pair,))
 
 
-def _retraining_matters(tables: Tables) -> Iterable[Check]:
+def _check_that_retraining_matters(tables: Tables) -> Iterable[Check]:
     """Check that after random removal a network keeps over half of its accuracy only if it is retrained."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
@@ -205,14 +205,14 @@ CLAIMS = (
         "strong-ensembles-beat-random",
         "SmoothGrad-Squared and VarGrad are better than Random at every level on every data set",
         "abstract; section 4.3.3",
-        partial(_against, _names(STRONG), lt, ("random",)),
+        partial(_compare_with_controls, _list_estimator_ids(STRONG), lt, ("random",)),
     ),
     *(
         Claim(
             f"{base}-worse-than-random",
             f"{title} is worse than Random at every level on every data set",
             "section 4.3.2",
-            partial(_against, (base,), gt, ("random",)),
+            partial(_compare_with_controls, (base,), gt, ("random",)),
         )
         for base, title in _TITLES.items()
     ),
@@ -221,7 +221,7 @@ CLAIMS = (
             f"{base}-not-better-than-sobel",
             f"{title} is on par with Sobel or worse at every level on every data set ({_WHICH_SOBEL})",
             "section 4.3.2",
-            partial(_against, (base,), ge, SOBELS),
+            partial(_compare_with_controls, (base,), ge, SOBELS),
         )
         for base, title in _TITLES.items()
     ),
@@ -230,21 +230,21 @@ CLAIMS = (
         "Sobel as the paper's code computes it (sobel-released; sobel is the gradient magnitude) is worse than Random "
         "at every level on every data set",
         "supplement, table 2",
-        partial(_against, ("sobel-released",), gt, ("random",)),
+        partial(_compare_with_controls, ("sobel-released",), gt, ("random",)),
         by_networks=False,
     ),
     Claim(
         "smoothgrad-worse-than-random",
         "Classic SmoothGrad is worse than Random at every level on every data set",
         "section 4.3.3; figure 4",
-        partial(_against, _names(("sg",)), gt, ("random",)),
+        partial(_compare_with_controls, _list_estimator_ids(("sg",)), gt, ("random",)),
     ),
     *(
         Claim(
             f"smoothgrad-no-gain-over-{base}",
             f"SmoothGrad of {name} is on par with the single estimate or worse",
             "section 4.3.3",
-            partial(_against, (f"sg-{base}",), ge, (base,)),
+            partial(_compare_with_controls, (f"sg-{base}",), ge, (base,)),
         )
         for base, name in (("grad", "the gradient"), ("ig", "integrated gradients"))
     ),
@@ -252,20 +252,20 @@ CLAIMS = (
         "squares-beat-random",
         "The squared base estimators are slightly better than Random",
         "section 4.3.3",
-        partial(_against, tuple(f"{base}-sq" for base in BASES), lt, ("random",)),
+        partial(_compare_with_controls, tuple(f"{base}-sq" for base in BASES), lt, ("random",)),
     ),
     Claim(
         "best-ensemble-base",
         "The best ensemble is built on the gradient on ImageNet and Food-101, on guided backprop on Birdsnap",
         "section 4.3.3",
-        _best_base,
+        _check_best_base_estimator,
     ),
     Claim(
         "retraining-matters",
         "With 90% of the features removed at random, a retrained network keeps most of its accuracy; a network that is "
         "not retrained keeps almost none",
         "section 4.3.1",
-        _retraining_matters,
+        _check_that_retraining_matters,
         by_networks=False,
     ),
 )
@@ -284,8 +284,8 @@ def read_hooker2019(order: Order) -> Curves:
     for row in (row for row in rows if row["mode"] == mode):
         dataset, percent = HOOKER_DATASETS[row["dataset"]], int(row["threshold_percent"])
         removed = percent if order is Order.MORF else 100 - percent
-        curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
-        curve[removed / 100] = _accuracy(row)
+        curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _read_accuracy(clean[dataset])})
+        curve[removed / 100] = _read_accuracy(row)
     return {data: {name: dict(sorted(curve.items())) for name, curve in held.items()} for data, held in curves.items()}
 
 
@@ -297,5 +297,5 @@ def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     return curves[dataset]
 
 
-def _accuracy(row: Mapping[str, str]) -> float:
+def _read_accuracy(row: Mapping[str, str]) -> float:
     return float(row["top1_accuracy_percent"]) / 100

@@ -196,8 +196,8 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
-    def instead(other: SuiteSpec) -> bool:
-        """Return whether the runs that two suites share are attributed to the other suite.
+    def owns_shared_runs(other: SuiteSpec) -> bool:
+        """Return whether runs that both suites share are attributed to the other suite.
 
         They are attributed to a newer version of the same suite, and otherwise to the suite that comes first in the
         list.
@@ -210,7 +210,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
         lambda other: list_keys(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
     )
     return any(
-        more or (own and instead(other))
+        more or (own and owns_shared_runs(other))
         for other in kin
         if (more := _count_extra(keys(other), own, results)) is not None
     ) or (

@@ -86,7 +86,7 @@ def compute_probability_drops(
     """
     if not protocol.has_probabilities:
         return {}
-    found = _probabilities(suite_results, protocol, unit)
+    found = _collect_probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), found.get(UNTOUCHED)
     if untouched is None or untouched.min() <= 0:
         return {}
@@ -94,7 +94,7 @@ def compute_probability_drops(
     return {name: compute_probability_drop(untouched, [found.get((name, t)) for t in levels]) for name in names}
 
 
-def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
+def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
     """Return the predicted class's probability for each image, by point, averaged over seeds."""
     found: dict[Point, Floats] = {}
     for point, seeds in suite_results.find_results(protocol, unit).items():

@@ -56,15 +56,18 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     """
     drawn = evidence.get_draws(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)
-    gain = comparison.difference if comparison else _difference(evidence, drawn, unit, first, second)
+    gain = comparison.difference if comparison else _estimate_difference(evidence, drawn, unit, first, second)
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
     return RowPair(
-        gain, comparison, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol)
+        gain,
+        comparison,
+        tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common),
+        _describe_counted_predictions(protocol),
     )
 
 
-def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
+def _estimate_difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
     results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
     by_networks = protocol.by_networks
     areas = compute_own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
@@ -74,7 +77,7 @@ def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second
     return make_estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
 
 
-def _counted(protocol: Protocol) -> tuple[str, str]:
+def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
     if not protocol.by_difference:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")
     other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
@@ -83,15 +86,15 @@ def _counted(protocol: Protocol) -> tuple[str, str]:
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 
-def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
+def _compare_at_level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
     one, other = ((drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
     over = one.minus(other) if protocol.order is Order.LERF else other.minus(one)
-    counted, against = (_count(drawn, protocol, (name, t)) for name in (first, second))
+    counted, against = (_count_predictions(drawn, protocol, (name, t)) for name in (first, second))
     return Level(t, counted, against, drawn.estimate(over).in_points)
 
 
-def _count(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:
+def _count_predictions(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:
     removed_first = protocol.order is Order.MORF
     if drawn.scores.differences:
         answers = drawn.scores.differences.correct[point]

@@ -101,11 +101,11 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
-    found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
+    found = {name: _find_levels_not_above_mask_only(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
 
 
-def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
+def _find_levels_not_above_mask_only(evidence: Evidence, name: str) -> tuple[float, ...]:
     """Return the levels at which the accuracy is not significantly above that of masks alone.
 
     The result is empty without intervals.
@@ -151,12 +151,12 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
     own = roar.areas.get(name)
     others = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
-    masks = _masks(evidence, name)
+    gains = {kind: _make_mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
+    masks = _mark_masks_alone(evidence, name)
     return (*gains.values(), *([masks] if masks else []))
 
 
-def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
+def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance_warning:
@@ -167,10 +167,12 @@ def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     return Mark(kind, found, Grade.STRONG if found.low > STRONG else Grade.SOME if found.low > SOME else Grade.NONE)
 
 
-def _masks(evidence: Evidence, name: str) -> Mark | None:
+def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
     at = name, evidence.mask_level
     alone, images = (drawn.draws.accuracy(at) for drawn in (evidence.masks, evidence.roar))
     if alone is None or images is None:
         return None
     chance = 1 / evidence.suite_results.classes
-    return _mark(evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images)))
+    return _make_mark(
+        evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images))
+    )

@@ -318,7 +318,8 @@ def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results
             estimators=tuple(
                 name
                 for name in block.estimators
-                if name not in entered or _make_row_key(name, block.protocol.order, block.protocol.retrain) in begun
+                if name not in entered
+                or _make_row_and_protocol(name, block.protocol.order, block.protocol.retrain) in begun
             ),
         )
         for block in suite.blocks
@@ -339,8 +340,8 @@ def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Ques
         *(lease.key for lease in results.list_leases()),
     }
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
-    return {_make_row_key(cell.estimator, cell.order, cell.retrain) for cell in cells}
+    return {_make_row_and_protocol(cell.estimator, cell.order, cell.retrain) for cell in cells}
 
 
-def _make_row_key(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
+def _make_row_and_protocol(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
     return find_estimator(estimator).row, order, retrain

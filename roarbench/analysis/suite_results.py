@@ -201,7 +201,7 @@ class SuiteResults:
         mixed = frozenset(self.explain_inconsistent_rows(protocol, unit, fill))
         alike = {
             name
-            for name, curve in self._curves(protocol, unit, fill).items()
+            for name, curve in self._collect_curves(protocol, unit, fill).items()
             if has_same_rankings_for_all_networks(curve)
         }
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
@@ -241,15 +241,15 @@ class SuiteResults:
         checksum of their explained weights are consistent only if most results lack this checksum.
         """
         usual, reasons = self._usual_weights, {}
-        for name, found in self._curves(protocol, unit, fill).items():
+        for name, found in self._collect_curves(protocol, unit, fill).items():
             by_reference: defaultdict[int, list[RunResult]] = defaultdict(list)
             for result in found:
-                by_reference[self._number(result)].append(result)
+                by_reference[self._find_network_number(result)].append(result)
             mixtures = (find_inconsistency(rows, usual.get(number, "")) for number, rows in by_reference.items())
             reasons[name] = next(filter(None, mixtures), "")
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def _number(self, result: RunResult) -> int:
+    def _find_network_number(self, result: RunResult) -> int:
         """Return the number of a result's explained network; -1 if the result does not depend on one."""
         return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
 
@@ -257,7 +257,7 @@ class SuiteResults:
     def _usual_weights(self) -> dict[int, str]:
         """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return find_usual_weights(explained, self._number, self.suite.entered)
+        return find_usual_weights(explained, self._find_network_number, self.suite.entered)
 
     @property
     def unranked_rows(self) -> list[Dropped]:
@@ -275,10 +275,12 @@ class SuiteResults:
         Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
         settings are taken as equal.
         """
-        found = {name: find_provenance_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
+        found = {
+            name: find_provenance_differences(curve) for name, curve in self._collect_curves(protocol, unit, "").items()
+        }
         return {name: values for name, values in found.items() if values}
 
-    def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
+    def _collect_curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
         """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
         for part in protocol.made_of or (protocol,):

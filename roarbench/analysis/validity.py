@@ -74,10 +74,10 @@ def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evi
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
     forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in others}
-    return {name: _alike(evidence.main, drawn, rows) for name, drawn in forms.items()}
+    return {name: _compare_orders_of_rows(evidence.main, drawn, rows) for name, drawn in forms.items()}
 
 
-def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
+def _compare_orders_of_rows(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
     found = compute_agreement(one, two, main.bootstrap.confidence)
     if found is None or (main.repeated and other.repeated):

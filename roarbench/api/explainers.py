@@ -66,7 +66,7 @@ class Explainers:
     def call_functions(self, explained: Explained) -> Maps:
         """Compute the maps of the caller's functions and of LRP, by name; both may only run in the calling thread."""
         traced = {name: row for name, row in self.table.items() if row.base == "lrp"}
-        made = self._maps_of(traced.values(), explained)
+        made = self._make_maps(traced.values(), explained)
         found = {name: made[row.id] for name, row in traced.items()}
         return found | {name: call(explained) for name, call in self.others.items()}
 
@@ -77,7 +77,7 @@ class Explainers:
         estimators are made here.
         """
         table = {name: row for name, row in self.table.items() if name not in called}
-        made = self._maps_of(table.values(), explained)
+        made = self._make_maps(table.values(), explained)
         release_freed_cpu_memory()  # memory of the passes, which other threads may need
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids.numpy(), math.prod(unit.grid((c, h, w))))
@@ -97,7 +97,7 @@ class Explainers:
         A CallerError names all estimators that cannot explain one of the networks.
         """
 
-        def attempt(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
+        def try_batch(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
             try:
                 self.rank(item[0].by(networks), item[1])
             except (CallerError, RunError) as error:
@@ -106,33 +106,33 @@ class Explainers:
 
         called = []
         for each in batches:
-            with self._naming_faults(each):
+            with self._report_all_failures(each):
                 called.append(self.call_functions(each))
-        for each, error in zip(batches, threads.map(attempt, zip(batches, called, strict=True)), strict=True):
-            with self._naming_faults(each):
+        for each, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
+            with self._report_all_failures(each):
                 if error:
                     raise error
 
     @contextmanager
-    def _naming_faults(self, explained: Explained) -> Iterator[None]:
+    def _report_all_failures(self, explained: Explained) -> Iterator[None]:
         try:
             yield
         except (CallerError, RunError) as error:
-            raise self._fault(explained) or error from None
+            raise self._find_failures(explained) or error from None
 
-    def _fault(self, explained: Explained) -> CallerError | None:
+    def _find_failures(self, explained: Explained) -> CallerError | None:
         """Return one error for all built-in estimators that cannot explain a network; None without failures."""
         faults = {}
         for name, row in self.table.items():
             try:
-                self._maps_of([row], explained)
+                self._make_maps([row], explained)
             except (CallerError, RunError) as error:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
         said = f"network {explained.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
         return CallerError(said) if faults else None
 
-    def _maps_of(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
+    def _make_maps(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
         """Make maps by id; for LRP, which traces the network, the network has no `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.base == "lrp"]
@@ -174,8 +174,8 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
         if isinstance(one, str | Path) and Path(one).suffix == ".py":
             seen = f"{name} is the file {one}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(one).stem} import estimate")
-    table = {name: _table_row(one) for name, one in named.items() if isinstance(one, str)}
-    others = {name: _read(name, one, images, networks) for name, one in named.items() if name not in table}
+    table = {name: _find_estimator_or_control(one) for name, one in named.items() if isinstance(one, str)}
+    others = {name: _read_explainer(name, one, images, networks) for name, one in named.items() if name not in table}
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     return Explainers(tuple(named), table, others, mean[:, None, None], black[:, None, None])
 
@@ -196,7 +196,7 @@ def _name_ids(given: Any) -> dict[str, str]:
     return {name: name for name in listed}
 
 
-def _table_row(name: str) -> Estimator:
+def _find_estimator_or_control(name: str) -> Estimator:
     row = find_estimator(name)
     if (
         row.submitted
@@ -209,11 +209,11 @@ def _table_row(name: str) -> Estimator:
     return row
 
 
-def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
+def _read_explainer(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     if callable(given):
-        return _function(name, given)
+        return _wrap_function(name, given)
     if isinstance(given, Sequence | np.ndarray | Tensor):
-        return _arrays(name, given, images, networks)
+        return _wrap_arrays(name, given, images, networks)
     kind = type(given).__name__
     if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
         raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
@@ -232,7 +232,7 @@ class _Centred(nn.Module):
         return found
 
 
-def _function(name: str, given: Callable[..., Any]) -> Explainer:
+def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
     """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
     call = _adapt_function(name, given)
 
@@ -295,7 +295,7 @@ def _adapt_attribute(name: str, made: Any) -> Any:
     return made
 
 
-def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
+def _wrap_arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     """Wrap precomputed maps: one array per network, of all images."""
     listed = [given] if isinstance(given, np.ndarray | Tensor) else list(given)
     if len(listed) != networks:

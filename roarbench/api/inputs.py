@@ -74,14 +74,16 @@ def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int6
     found = to_array(given, what)
     found = found[:, 0] if found.shape == (count, 1) else found
     if found.shape != (count,):
-        raise CallerError(f"{what} have shape {found.shape}, expected ({count},){_one_for_each(found, count)}")
+        raise CallerError(
+            f"{what} have shape {found.shape}, expected ({count},){_advise_on_rows_of_labels(found, count)}"
+        )
     whole = np.isfinite(found) & (np.rint(found) == found)
     if not whole.all():
         raise CallerError(f"{what} hold {found[~whole][0]}; expected whole numbers from 0")
     return found.astype(np.int64)
 
 
-def _one_for_each(found: NDArray[Any], count: int) -> str:
+def _advise_on_rows_of_labels(found: NDArray[Any], count: int) -> str:
     """Return advice for labels with a row per image."""
     if found.ndim != 2 or len(found) != count:
         return ""
@@ -188,9 +190,9 @@ class Preprocessing:
             CallerError: A file is not an image, or is damaged.
         """
         mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
-        return np.stack([(self._pixels(each) - mean) / std for each in photographs])
+        return np.stack([(self._prepare_photograph(each) - mean) / std for each in photographs])
 
-    def _pixels(self, photograph: Any) -> NDArray[np.uint8]:
+    def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
         record = make_user_dataset_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):

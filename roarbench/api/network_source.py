@@ -84,7 +84,7 @@ def write_network_source(model: nn.Module) -> str:
     """
     written = Written()
     try:
-        structure = _pickle_structure(model, written)
+        structure = _write_pickled_structure(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
@@ -130,7 +130,7 @@ class _Pickler(pickle._Pickler):
             super().memoize(given)  # type: ignore[misc]
 
 
-def _pickle_structure(model: nn.Module, written: Written) -> str:
+def _write_pickled_structure(model: nn.Module, written: Written) -> str:
     plain, out = deepcopy(model).cpu(), io.BytesIO()
     for module in plain.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):

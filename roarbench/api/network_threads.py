@@ -39,7 +39,7 @@ class NetworkThreads(NamedTuple):
             alone = cls([networks])
             return alone, alone.compute_logits(pixels)
         logits = cls._copy([*networks, *folded]).compute_logits(pixels)
-        equal = map(_agree, logits[: len(networks)], logits[len(networks) :])
+        equal = map(_are_equal_but_for_rounding, logits[: len(networks)], logits[len(networks) :])
         best = [fold if same else network for network, fold, same in zip(networks, folded, equal, strict=True)]
         return cls._copy(best), logits[: len(networks)]
 
@@ -77,5 +77,5 @@ class NetworkThreads(NamedTuple):
             torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
 
 
-def _agree(logits: Tensor, others: Tensor) -> bool:
+def _are_equal_but_for_rounding(logits: Tensor, others: Tensor) -> bool:
     return are_logits_equal(logits, others) and torch.equal(logits.argmax(1), others.argmax(1))

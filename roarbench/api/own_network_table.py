@@ -105,7 +105,7 @@ class OwnNetworkTable(GainTable):
         import pandas
 
         rows = []
-        for name in self._sorted():
+        for name in self._sort_names():
             found = self.gains[name]
             row = {"estimator": name, **self.gain(name)._asdict(), "verdict": str(self.verdicts[name])}
             row["p_permutation"] = found.permutation if found else None
@@ -127,14 +127,14 @@ class OwnNetworkTable(GainTable):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table's cells as strings, headings first."""
-        rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
+        rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sort_names())
         return [("estimator", "gain [95 %]", "verdict"), *rows]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:
         """Return the gains, largest first."""
-        return {"own-network gain, points": {name: self.gain(name) for name in self._sorted()}}
+        return {"own-network gain, points": {name: self.gain(name) for name in self._sort_names()}}
 
-    def _sorted(self) -> list[str]:
+    def _sort_names(self) -> list[str]:
         return sorted(self.gains, key=lambda name: -(self.gain(name).value or 0.0))
 
 

@@ -88,7 +88,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         float32 (n, c, h, w), in [0, 255].
     """
     by = find_recorded_fill_name(by)
-    pixels, gone = _bytes(images), to_tensor(removed, "the mask").bool()
+    pixels, gone = _read_bytes(images), to_tensor(removed, "the mask").bool()
     return fills.replace_features(pixels, gone, by, read_fill(pixels, mean), hash_images(pixels))
 
 
@@ -106,7 +106,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     Returns:
         bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
     """
-    pixels = _bytes(images)
+    pixels = _read_bytes(images)
     shape = tuple(pixels.shape)
     replaced = read_fill(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitude(pixels, replaced, Unit.SCALAR))
@@ -148,11 +148,13 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     if not 0 <= share <= 1 or square < 1:
         seen = f"share is {share}, square is {square}"
         raise CallerError(f"{seen}; expected share in [0, 1] and square >= 1 (side in pixels)")
-    taken = _squares(len(own), own.shape[-2], own.shape[-1], share, square, seed)
-    return torch.where(taken if own.ndim == 3 else taken[:, None], _places(other), _places(own))
+    taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, square, seed)
+    return torch.where(
+        taken if own.ndim == 3 else taken[:, None], _compute_rank_fractions(other), _compute_rank_fractions(own)
+    )
 
 
-def _squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
+def _draw_squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
     """Draw a fraction of the squares of each image, bool (n, height, width)."""
     rows, columns = -(-height // square), -(-width // square)
     drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
@@ -160,7 +162,7 @@ def _squares(n: int, height: int, width: int, share: float, square: int, seed: i
     return taken.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
 
 
-def _places(maps: Tensor) -> Tensor:
+def _compute_rank_fractions(maps: Tensor) -> Tensor:
     """Return for each feature the fraction of its image's features below it, float32 of the maps' shape."""
     flat = maps.float().flatten(1).contiguous()
     below = torch.searchsorted(flat.sort(1).values, flat)
@@ -197,7 +199,7 @@ def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) 
     return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
 
 
-def _bytes(images: Any) -> Tensor:
+def _read_bytes(images: Any) -> Tensor:
     if (seen := to_tensor(images, "images").dtype) != torch.uint8:
         raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
     return read_pixels(images).byte()

@@ -83,12 +83,12 @@ def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads
         ranked = [explainers.rank(each.by(networks), called, request.own.unit) for each, called in explained]
         return rows, {name: _score(request, networks, [each[name] for each in ranked], rows) for name in names}
 
-    def nothing() -> dict[str, NDArray[np.bool_]]:
+    def make_empty_results() -> dict[str, NDArray[np.bool_]]:
         count = len(request.pixels)
         return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
 
     names = explainers.names
-    found = {name: Answers(nothing(), [], []) for name in names}
+    found = {name: Answers(make_empty_results(), [], []) for name in names}
     for rows, part in threads.map(work, map(prepare, request.parts())):
         for name, whole in found.items():
             for title, correct in part[name].correct.items():

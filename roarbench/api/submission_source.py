@@ -87,7 +87,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
     others = [text for text in statements.values() if text not in imports]
     imports.sort(key=lambda text: (text.startswith("from "), text))
-    parts = ["\n".join(imports), head, *others, _way(name, given).format(call=call)]
+    parts = ["\n".join(imports), head, *others, _choose_calling_code(name, given).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
@@ -99,7 +99,7 @@ def make_submission_name(name: str) -> str:
     return f"own-{found}" if found in ESTIMATORS else found
 
 
-def _way(name: str, given: Callable[..., Any]) -> str:
+def _choose_calling_code(name: str, given: Callable[..., Any]) -> str:
     """Return the code with which a submission file calls an object, according to the object's signature."""
     try:
         signature = inspect.signature(given)
@@ -144,16 +144,16 @@ class Written:
         be written to a file.
         """
         if isinstance(given, functools.partial):
-            words = [repr(_literal(value, wanted)) for value in given.args]
-            words += [f"{key}={_literal(value, wanted)!r}" for key, value in given.keywords.items()]
-            self._define("functools", functools)
+            words = [repr(_check_literal(value, wanted)) for value in given.args]
+            words += [f"{key}={_check_literal(value, wanted)!r}" for key, value in given.keywords.items()]
+            self._write_definition("functools", functools)
             return f"functools.partial({', '.join([self.expression(given.func, wanted), *words])})"
         name = getattr(given, "__name__", "")
         name = name if name.isidentifier() else wanted
-        self._define(name, given)
+        self._write_definition(name, given)
         return name
 
-    def _define(self, name: str, value: Any) -> None:
+    def _write_definition(self, name: str, value: Any) -> None:
         if name in self._objects:
             if self._objects[name] is not value:
                 raise CallerError(f"two different objects are called '{name}'; rename one of them")
@@ -161,17 +161,17 @@ class Written:
         self._objects[name] = value
         statement = _write_import(name, value)
         if not statement and _is_named_tuple(value):
-            self._define("collections", collections)
-            defaults = [self._value(one, name) for one in value._field_defaults.values()]
+            self._write_definition("collections", collections)
+            defaults = [self._write_value(one, name) for one in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
             statement, used = _copy_source(name, value)
             for other, needed in used.items():
-                self._define(other, needed)
-        self.statements[name] = statement or f"{name} = {self._value(value, name)}"
+                self._write_definition(other, needed)
+        self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
-    def _value(self, value: Any, name: str) -> str:
+    def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
         if isinstance(value, Enum):
             return f"{self.expression(type(value), name)}[{value.name!r}]"
@@ -180,22 +180,21 @@ class Written:
         elif _is_named_tuple(type(value)):
             parts = value._asdict()
         elif type(value) in (list, tuple) and value:
-            listed = ", ".join(self._value(one, name) for one in value)
+            listed = ", ".join(self._write_value(one, name) for one in value)
             return f"[{listed}]" if isinstance(value, list) else f"({listed},)"
         elif type(value) is dict:
-            return (
-                f"{{{', '.join(f'{_literal(key, name)!r}: {self._value(one, name)}' for key, one in value.items())}}}"
-            )
+            pairs = (f"{_check_literal(key, name)!r}: {self._write_value(one, name)}" for key, one in value.items())
+            return f"{{{', '.join(pairs)}}}"
         else:
-            return repr(_literal(value, name))
-        named = ", ".join(f"{key}={self._value(one, name)}" for key, one in parts.items())
+            return repr(_check_literal(value, name))
+        named = ", ".join(f"{key}={self._write_value(one, name)}" for key, one in parts.items())
         return f"{self.expression(type(value), name)}({named})"
 
 
 def _is_named_tuple(value: Any) -> bool:
     """Return whether a class is a named tuple made by a call, so that it has no source."""
     made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
-    return made and not _methods(value)
+    return made and not _list_own_methods(value)
 
 
 def _write_import(name: str, value: object) -> str:
@@ -231,41 +230,43 @@ def _is_installed(module: ModuleType) -> bool:
 
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or class, and the objects that it uses by name."""
-    functions = [value] if isinstance(value, FunctionType) else _methods(value)
-    source, found = _source(name, value, functions), dict[str, object]()
+    functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
+    source, found = _read_source(name, value, functions), dict[str, object]()
     found |= vars(sys.modules.get(value.__module__, object))
     for each in functions:  # later updates win: globals, then enclosing variables
         found |= each.__globals__
         for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
             with suppress(ValueError):  # the variable may have no value yet
                 found[other] = cell.cell_contents
-    used = {other: found[other] for other in _globals(compile(source, "<source>", "exec")) if other in found}
+    used = {other: found[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in found}
     used.pop(name, None)
     return source, used
 
 
-def _methods(value: type) -> list[FunctionType]:
+def _list_own_methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, without those added by decorators."""
     held = (getattr(each, "__func__", each) for each in vars(value).values())  # unwraps static and class methods
     found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
     return [each for each in found if each.__code__.co_filename != "<string>"]
 
 
-def _source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
+def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
     home = getattr(sys.modules.get(value.__module__), "__file__", None)
     for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
         lines = linecache.getlines(file) if file else []
-        node = _definition(lines, value, [each.__code__ for each in functions if each.__code__.co_filename == file])
+        node = _find_definition(
+            lines, value, [each.__code__ for each in functions if each.__code__.co_filename == file]
+        )
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
         if node:
-            return textwrap.dedent("".join(lines[_first_line(node) - 1 : node.end_lineno])).rstrip()
+            return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
     advice = "write it as a function with `def`, in a file or a cell"
     raise CallerError(f"the source of '{name}' cannot be found; {advice}")
 
 
-def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
+def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
     """Return the syntax node of an object, found by its code, or by name for a class without code."""
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
@@ -274,36 +275,36 @@ def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeTy
         return None
     nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
     if codes:
-        nodes = [node for node in nodes if _is_it(node, value, codes[0])]
+        nodes = [node for node in nodes if _is_definition_of(node, value, codes[0])]
     else:
         nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
     return nodes[0] if len(nodes) == 1 else None
 
 
-def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
+def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:
     """Return whether a syntax node defines the object."""
     if isinstance(value, type):
-        return bool(node.name == value.__name__ and _first_line(node) <= code.co_firstlineno <= node.end_lineno)
-    return bool(getattr(node, "name", "<lambda>") == value.__name__ and _first_line(node) == code.co_firstlineno)
+        return bool(node.name == value.__name__ and _find_first_line(node) <= code.co_firstlineno <= node.end_lineno)
+    return bool(getattr(node, "name", "<lambda>") == value.__name__ and _find_first_line(node) == code.co_firstlineno)
 
 
-def _first_line(node: Any) -> int:
+def _find_first_line(node: Any) -> int:
     """Return the first line of a definition, decorators included."""
     first: int = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     return first
 
 
-def _globals(code: CodeType) -> Iterator[str]:
+def _list_global_names(code: CodeType) -> Iterator[str]:
     """Yield the global names that code and its inner functions use."""
     for step in dis.get_instructions(code):
         if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
             yield str(step.argval)
     for held in code.co_consts:
         if isinstance(held, CodeType):
-            yield from _globals(held)
+            yield from _list_global_names(held)
 
 
-def _literal(value: object, name: str) -> object:
+def _check_literal(value: object, name: str) -> object:
     """Return a value that can be written as a literal, or raise CallerError."""
     try:
         same = ast.literal_eval(repr(value)) == value

@@ -195,11 +195,11 @@ class SuiteResult:
         rows, whole = (self.find_row(first), self.find_row(second)), replace(self, rows=None)
         table = whole.table(protocol, unit)
         if isinstance(table, TwoQuestions):
-            return TwoDifferences(_difference(table.roar, *rows), _difference(table.own, *rows))
-        found = _difference(table, *rows)
-        return found or self._refuse(table.board, dict(zip(rows, (first, second), strict=True)))
+            return TwoDifferences(_compare_within_table(table.roar, *rows), _compare_within_table(table.own, *rows))
+        found = _compare_within_table(table, *rows)
+        return found or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
 
-    def _refuse(self, board: Board, names: Mapping[str, str]) -> NoReturn:
+    def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
         """Raise CallerError that names the rows missing in a table, and the protocols that compare both rows."""
         lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
         runs = defaultdict[str, set[str]](set)
@@ -258,7 +258,7 @@ class SuiteResult:
         return name
 
 
-def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
+def _compare_within_table(table: SuiteTable, first: str, second: str) -> Difference | None:
     """Compare two rows within a table of all rows; None if the table lacks one of them."""
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:

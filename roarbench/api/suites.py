@@ -255,17 +255,17 @@ class Suite:
         said = make_console()
         with self.opened(said) as results:
             work = self.explained(self.fitted, results, said)
-        return list(map(_reference, work.explained))
+        return list(map(_make_reference, work.explained))
 
     @property
     def test(self) -> Images:
         """Return the test images; decode them first if the store lacks them."""
-        return self._images(Split.TEST)
+        return self._load_images(Split.TEST)
 
     @property
     def train(self) -> Images:
         """Return the training images; decode them first if the store lacks them."""
-        return self._images(Split.TRAIN)
+        return self._load_images(Split.TRAIN)
 
     def opened(self, said: "Console") -> "ResultsStore":
         """Open the results for writing, and store your own suite's description.
@@ -300,7 +300,7 @@ class Suite:
 
         return prepare_suite(self.request(plan), Workspace(self.store), results, said)
 
-    def _images(self, split: Split) -> Images:
+    def _load_images(self, split: Split) -> Images:
         """Return images of a split, normalised as the explained networks expect."""
         import torch
 
@@ -317,7 +317,7 @@ class Suite:
         return Images(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
 
 
-def _reference(explained: "ReferenceModel") -> Reference:
+def _make_reference(explained: "ReferenceModel") -> Reference:
     import torch
 
     said = {split: explained.store.predictions(split) for split in explained.splits}

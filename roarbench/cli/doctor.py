@@ -45,8 +45,16 @@ class Diagnosis(NamedTuple):
 
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
-    machine = [*_compute(), _compiler(), _memory(), _disk(store)]
-    return [*machine, _libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
+    machine = [*_compute(), _check_compiler(), _check_memory(), _check_disk(store)]
+    return [
+        *machine,
+        _check_libraries(),
+        _check_torchvision(),
+        _check_data_hub(),
+        _check_hub_token(),
+        _check_sandbox(),
+        *map(_check_optional_package, _EXTRAS),
+    ]
 
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:
@@ -78,17 +86,17 @@ def _compute() -> list[Diagnosis]:
     fast = can_use_bf16(Precision.BF16, where)
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
-        _device(),
+        _check_device(),
         *([_check_nvidia_mps()] if where.type == "cuda" else []),
         Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
     ]
 
 
-def _device() -> Diagnosis:
+def _check_device() -> Diagnosis:
     """Check that CUDA can use the GPUs that the driver lists."""
     if choose_device().type == "cuda":
-        return Diagnosis("device", _gpus(), True, "")
-    listed, newest = _driver()
+        return Diagnosis("device", _describe_gpus(), True, "")
+    listed, newest = _read_driver()
     why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not why:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
@@ -100,7 +108,7 @@ def _device() -> Diagnosis:
     )
 
 
-def _driver() -> tuple[str, str]:
+def _read_driver() -> tuple[str, str]:
     """Return the GPUs that the driver lists, and the newest CUDA version that it supports; empty without a driver."""
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
@@ -120,13 +128,13 @@ def _check_nvidia_mps() -> Diagnosis:
     return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
 
 
-def _gpus() -> str:
+def _describe_gpus() -> str:
     free, total = torch.cuda.mem_get_info()
     name = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
     return f"{name}, {format_bytes(free)} of {format_bytes(total)} free"
 
 
-def _compiler() -> Diagnosis:
+def _check_compiler() -> Diagnosis:
     """Check the requirements of torch.compile on a GPU: Triton, a C compiler and Python's headers."""
     if choose_device().type == "cpu":
         return Diagnosis("torch.compile", "not used without a GPU", True, "")
@@ -137,7 +145,7 @@ def _compiler() -> Diagnosis:
     return Diagnosis("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
-def _memory() -> Diagnosis:
+def _check_memory() -> Diagnosis:
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
         return Diagnosis("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
@@ -146,7 +154,7 @@ def _memory() -> Diagnosis:
     )
 
 
-def _disk(store: Path) -> Diagnosis:
+def _check_disk(store: Path) -> Diagnosis:
     folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
@@ -154,14 +162,14 @@ def _disk(store: Path) -> Diagnosis:
     return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
 
 
-def _libraries() -> Diagnosis:
+def _check_libraries() -> Diagnosis:
     versions = [
         f"{name} {read_package_version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
     ]
     return Diagnosis("libraries", ", ".join(versions), True, "")
 
 
-def _torchvision() -> Diagnosis:
+def _check_torchvision() -> Diagnosis:
     """Check that a separate process can import torchvision; networks here do not need operators that may be missing."""
     asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
     if asked.returncode == 0:
@@ -171,14 +179,14 @@ def _torchvision() -> Diagnosis:
     return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
 
-def _data() -> Diagnosis:
+def _check_data_hub() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
-    answers = _hub_answers()
+    answers = _does_hub_answer()
     found = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
     return Diagnosis("data", found, answers, "read a local copy with --data DIR")
 
 
-def _hub_answers() -> bool:
+def _does_hub_answer() -> bool:
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
         with urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=HUB_TIMEOUT):
@@ -187,7 +195,7 @@ def _hub_answers() -> bool:
         return False
 
 
-def _token() -> Diagnosis:
+def _check_hub_token() -> Diagnosis:
     from huggingface_hub import get_token
 
     token = get_token() is not None
@@ -196,7 +204,7 @@ def _token() -> Diagnosis:
     return Diagnosis("hub token", "set" if token else "none", token, advice)
 
 
-def _sandbox() -> Diagnosis:
+def _check_sandbox() -> Diagnosis:
     try:
         check_sandbox()
     except SandboxError as error:
@@ -206,7 +214,7 @@ def _sandbox() -> Diagnosis:
     return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
 
 
-def _extra(name: str) -> Diagnosis:
+def _check_optional_package(name: str) -> Diagnosis:
     there = importlib.util.find_spec(_EXTRAS[name]) is not None
     found = (read_package_version(_EXTRAS[name]) or "installed") if there else "not installed"
     return Diagnosis(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")

@@ -113,7 +113,7 @@ def main() -> NoReturn:
     make_output_tolerant()
     code = _call()
     if code in (_INTERRUPTED, _ENDED):
-        _complain(_describe_interruption(sys.argv[1:]))
+        _print_error(_describe_interruption(sys.argv[1:]))
         # skips the final search for reference cycles, which takes most of a second after an import of torch
         gc.freeze()
     discard_unwritable_output()
@@ -129,27 +129,27 @@ def _call() -> int:
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
-        _complain(append_proposed_command(error))
+        _print_error(append_proposed_command(error))
     except RunError as error:
-        _complain(append_proposed_command(error))
+        _print_error(append_proposed_command(error))
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
             # typer's suggestion is a similar command, which may mean something else
             if meant := _find_name(sys.argv[1:]):
                 seen = seen.partition(" Did you mean")[0]
-            _complain(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{find_program_name()} --help'})")
+            _print_error(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{find_program_name()} --help'})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
         code = _ENDED if stop.code == _ENDED else 1
         if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called sys.exit
-            _complain(f"sys.exit({stop.code!r}) was called before the command was done")
+            _print_error(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
             return 1
         place = f": {error.filename}" if error.filename else ""
-        _complain(f"stopped: {error.strerror or error}{place}")
+        _print_error(f"stopped: {error.strerror or error}{place}")
         code = 2
     return code
 
@@ -200,7 +200,7 @@ def _check_words(words: list[str]) -> None:
             raise CallerError(f"'{seen}' is not valid {sys.getfilesystemencoding()}; rename the file")
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     """Print an error as one line, without rich's wrapping."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)

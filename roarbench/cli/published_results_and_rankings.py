@@ -106,7 +106,7 @@ def export_rankings(
     open_results(work.store, work.db, suite=suite).close()  # a wrong path fails before images are decoded
     with _open_suite(work, suite) as (place, _):
         found = export(place, folder, about, references_only)
-    err.print(f"written: {folder}: {_shipped(found)}", soft_wrap=True)
+    err.print(f"written: {folder}: {_describe_shipped_rankings(found)}", soft_wrap=True)
 
 
 @rankings.command("import")
@@ -124,10 +124,10 @@ def import_rankings(
     read_shipped_index(folder)  # a wrong folder fails before images are decoded
     with _open_suite(work, suite) as (place, store):
         found = take(place, store, folder)
-    err.print(f"read: {folder}: {_shipped(found)}; next: {propose_command('run')}", soft_wrap=True)
+    err.print(f"read: {folder}: {_describe_shipped_rankings(found)}; next: {propose_command('run')}", soft_wrap=True)
 
 
-def _shipped(found: list["Rankings"]) -> str:
+def _describe_shipped_rankings(found: list["Rankings"]) -> str:
     return format_count(len(found), "ranking") if found else "only explained networks"
 
 

@@ -60,7 +60,7 @@ def run(
     logged = log_format == "json"
     console = log_as_json_lines() if logged else err
     suite = work.load(options.suite)
-    part = _part(suite, options)
+    part = _select_part(suite, options)
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_advice, list_run_failures
@@ -72,7 +72,7 @@ def run(
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(place, workspace, part, console)
-    count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
+    count, start = _choose_workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
@@ -90,7 +90,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
+def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the requested part of a suite, with submissions."""
     return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
 
@@ -105,13 +105,13 @@ def _add_submissions(
 ) -> "tuple[Plan, Pace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submitted.submission:
-        return _part(suite, options), None
+        return _select_part(suite, options), None
     from roarbench.execution.submission_intake import read_submissions, store_submissions
 
     entries, pace = store_submissions(
-        read_submissions(submitted.submission), _mode(submitted, suite), results, workspace, console
+        read_submissions(submitted.submission), _make_submission_mode(submitted, suite), results, workspace, console
     )
-    return _part(suite, options, entries), pace
+    return _select_part(suite, options, entries), pace
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
@@ -130,7 +130,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
         console.print(append_proposed_command(line), soft_wrap=True)
 
 
-def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
+def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     from roarbench.execution.submission_intake import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
@@ -142,7 +142,7 @@ def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Conso
     from roarbench.report.table_formats import format_text
 
     if has_combined_table(part):
-        table = _rows_to_show(suite, options, part).single_table(ROAR.name)
+        table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
         console.print(format_text(table, console.width), crop=False)
 
 
@@ -151,7 +151,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
     from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.combined_table import has_combined_table
 
-    found = _rows_to_show(suite, options, part)
+    found = _load_rows_to_show(suite, options, part)
     if has_combined_table(part):
         print_table(found.table(), format)
         return
@@ -159,7 +159,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
         print_table(found.single_table(protocol), format)
 
 
-def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
+def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
     """Return the results with the rows of `--estimators`; verdicts are adjusted for all rows."""
     return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
@@ -184,7 +184,7 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
         os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
-def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
+def _choose_workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return the number of workers for this image side, and the function that starts them."""
     from roarbench.execution.start_workers import count_workers, start_local_workers
 
@@ -218,7 +218,7 @@ def replicate(
     if against and submitted.submission:
         raise CallerError("--against compares stored results and runs nothing; leave --submission out")
     suite = work.load(options.suite)
-    part = _part(suite, options)
+    part = _select_part(suite, options)
     from roarbench.analysis.results_query import load_suite_results, open_results
     from roarbench.report.seed_replication_table import (
         compare_replication,
@@ -279,7 +279,7 @@ def plan(
 ) -> None:
     """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite)
-    part, data, decoded, seconds = _part(suite, options), work.data, None, None
+    part, data, decoded, seconds = _select_part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.results_query import load_if_stored
@@ -294,8 +294,10 @@ def plan(
     if submitted.submission:
         from roarbench.execution.submission_intake import preview_submissions
 
-        entries, pace = preview_submissions(submitted.submission, _mode(submitted, suite), measured, err)
-        part = _part(suite, options, entries)
+        entries, pace = preview_submissions(
+            submitted.submission, _make_submission_mode(submitted, suite), measured, err
+        )
+        part = _select_part(suite, options, entries)
         seconds = pace and pace.of(part)
     suite_results = load_if_stored(part, suite.question, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)

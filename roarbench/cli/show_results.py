@@ -116,17 +116,19 @@ def compare(
     compared, names = found.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
     if isinstance(compared, TwoDifferences):
-        parts = {question: each and _difference_record(names, each) for question, each in compared._asdict().items()}
+        parts = {
+            question: each and _make_difference_record(names, each) for question, each in compared._asdict().items()
+        }
         shown = [each for each in compared if each]
     else:
-        parts, shown = _difference_record(names, compared), [compared]
+        parts, shown = _make_difference_record(names, compared), [compared]
     if not shown:
         raise CallerError(f"no protocol of {found.stored.title} measures both {first} and {second}")
-    text = "\n".join(_difference_text(found.stored.title, names, each) for each in shown)
+    text = "\n".join(_format_difference(found.stored.title, names, each) for each in shown)
     print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
 
 
-def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
+def _make_difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
     said = found._asdict()
     gains, beside_zero = (dict(zip(names, said.pop(name), strict=True)) for name in ("gains", "beside_zero"))
     place = {"protocol": said.pop("protocol"), "unit": said.pop("unit")}
@@ -134,19 +136,19 @@ def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str,
     return {**place, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": said}
 
 
-def _difference_text(title: str, names: tuple[str, str], found: "Difference") -> str:
+def _format_difference(title: str, names: tuple[str, str], found: "Difference") -> str:
     rows = zip(names, found.gains, found.beside_zero, strict=True)
     lines = [
         f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
         for name, gain, beside_zero in rows
     ]
-    judged = "" if found.p_adjusted is None else f", adjusted p {_probability(found.p_adjusted)}"
-    verdict = f"{judged}: {found.verdict or _why_no_verdict(names, found)}"
+    judged = "" if found.p_adjusted is None else f", adjusted p {_format_probability(found.p_adjusted)}"
+    verdict = f"{judged}: {found.verdict or _explain_missing_verdict(names, found)}"
     lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} points{verdict}")
     return "\n  ".join([f"{title}, {found.protocol}", *lines])
 
 
-def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
+def _explain_missing_verdict(names: tuple[str, str], found: "Difference") -> str:
     """Explain the own-network verdicts of two rows, which compare each with 0 and not with each other."""
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
@@ -164,7 +166,7 @@ def _why_no_verdict(names: tuple[str, str], found: "Difference") -> str:
     return "no verdict: own-network gains are tested only against 0" if any(found.beside_zero) else "no verdict"
 
 
-def _probability(p: float) -> str:
+def _format_probability(p: float) -> str:
     return format_decimals(p, 4) if p >= 5e-5 else "< 0.0001"
 
 
@@ -322,7 +324,7 @@ def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuer
     results.wait_for_unreachable_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _draw if out.is_terminal else _tell
-        show(_glances(results, suite, query))
+        show(_watch_states(results, suite, query))
 
 
 def _draw(glances: Iterator["Glance"]) -> None:
@@ -343,7 +345,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
             print(before := line, file=out.file, flush=True)
 
 
-def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
+def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield states until no run is left; rows are read again only if there are new rows."""
     from roarbench.analysis.results_query import load_from_open_store
     from roarbench.report.status import count_status, measure_progress

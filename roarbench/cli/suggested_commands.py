@@ -39,7 +39,7 @@ def propose_command(command: str, *words: object, carried: Collection[str] = _SU
     `words` override the options of the current call; of the call's options, only those in `carried` are added.
     """
     own = [str(word) for word in words]
-    options = _options_in_use()
+    options = _collect_options_in_use()
     asked = [option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own]
     kept = [word for option in asked if option in options for word in options[option]]
     return shlex.join([find_program_name(), command, *own, *kept])
@@ -106,7 +106,7 @@ def _is_called() -> bool:
     return Path(sys.argv[0]).name == _NAME
 
 
-def _options_in_use() -> dict[str, tuple[str, ...]]:
+def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
     """Return the call's options that proposals may take over: the last value of each, all values of `--reference`."""
     words = sys.argv[1:] if _is_called() else []
     options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}

@@ -166,18 +166,18 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
     return torch.where(gone, values.round().clamp(0, 255).to(torch.uint8), images)
 
 
-def _neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
+def _fill_from_neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
     known, values = (~gone).float(), images * ~gone
     known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # each channel is filled independently
-    around = torch.ones(1, 1, 3, 3, device=images.device)
-    while bool(((known == 0) & (nearby := F.conv2d(known, around, padding=1)).gt(0)).any()):
+    window = torch.ones(1, 1, 3, 3, device=images.device)
+    while bool(((known == 0) & (nearby := F.conv2d(known, window, padding=1)).gt(0)).any()):
         layer = (known == 0) & (nearby > 0)
-        values = torch.where(layer, F.conv2d(values, around, padding=1) / nearby.clamp(min=1), values)
+        values = torch.where(layer, F.conv2d(values, window, padding=1) / nearby.clamp(min=1), values)
         known = known.maximum(layer.float())
     return torch.where(known.view(images.shape) > 0, values.view(images.shape), mean)
 
 
-def _linear(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
+def _fill_linearly(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
     drawn = draw_fill_noise(images, ids, normal=True)
     return interpolate(images, gone, mean) + _ROAD_NOISE * drawn
 
@@ -200,26 +200,29 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~gone, gone))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
 
-    def around(values: Tensor) -> Tensor:  # as groups of one image, the same sums take a third of the time on a CPU
+    # as groups of one image, the same sums take a third of the time on a CPU
+    def sum_neighbours(values: Tensor) -> Tensor:
         n = len(values)
         return F.conv2d(values.transpose(0, 1), kernel.expand(n, -1, -1, -1), padding=1, groups=n).transpose(0, 1)
 
     given = images.flatten(0, 1)[:, None] * known
-    weights = around(torch.ones_like(given[:1]))
-    found = _solve(_coarse_to_fine(given, known) * unknown, around(given), around, weights, unknown)
+    weights = sum_neighbours(torch.ones_like(given[:1]))
+    found = _solve(
+        _estimate_coarse_to_fine(given, known) * unknown, sum_neighbours(given), sum_neighbours, weights, unknown
+    )
     nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
     return torch.where(nothing, mean, found.view(images.shape))
 
 
 def _solve(
-    found: Tensor, given: Tensor, around: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
+    found: Tensor, given: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - around) x = given for the unknown positions by conjugate gradients, starting from `found`.
+    """Solve (weights - sum_neighbours) x = given for unknown positions by conjugate gradients, starting from `found`.
 
     The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
     """
     solved, going = torch.empty_like(found), torch.arange(len(found), device=found.device)
-    left = (given - weights * found + around(found)) * unknown
+    left = (given - weights * found + sum_neighbours(found)) * unknown
     step = scaled = left / weights
     product = (left * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
@@ -229,7 +232,7 @@ def _solve(
             going, found, left, step, product, unknown = kept
         if not len(going):
             break
-        image = (weights * step - around(step)) * unknown
+        image = (weights * step - sum_neighbours(step)) * unknown
         length = product / (step * image).sum((2, 3), keepdim=True).clamp(min=1e-30)
         found, left = found + length * step, left - length * image
         scaled = left / weights
@@ -239,12 +242,12 @@ def _solve(
     return solved
 
 
-def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
+def _estimate_coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
     """Estimate removed values, (n, 1, h, w), from the mean of the smallest square around them that has a kept value."""
     if max(given.shape[2:]) == 1:
         return given
     sums, counts = (F.avg_pool2d(values, 2, ceil_mode=True) for values in (given, known))
-    coarse = _coarse_to_fine(sums / counts.clamp(min=1e-9), (counts > 0).float())
+    coarse = _estimate_coarse_to_fine(sums / counts.clamp(min=1e-9), (counts > 0).float())
     return torch.where(known > 0, given, F.interpolate(coarse, given.shape[2:], mode="bilinear"))
 
 
@@ -253,8 +256,8 @@ _FILLS: dict[str, _Fill] = {
     "zero": lambda images, gone, mean, ids: torch.zeros_like(images),
     "blur": lambda images, gone, mean, ids: blur(images),
     "noise": lambda images, gone, mean, ids: draw_fill_noise(images, ids, normal=False),
-    "linear": _linear,
-    "neighbours": _neighbours,
+    "linear": _fill_linearly,
+    "neighbours": _fill_from_neighbours,
 }
 
 

@@ -49,9 +49,9 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
         RunError: A map has another shape or a value that is not finite.
     """
     if _is_on_gpu(importance, layout):
-        flat = _features(importance, layout)
+        flat = _flatten_features(importance, layout)
         parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
-        planes = torch.cat([_planes(_keys(*part), layout) for part in parts])
+        planes = torch.cat([_encode_planes(_make_sort_keys(*part), layout) for part in parts])
         if bool(flat.isfinite().all()):
             common: Tensor = flat == flat.mode(1, keepdim=True).values
             return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
@@ -68,10 +68,10 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Compute `Ranked.tied` from the sorted features of each map, (n, d)."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
-    return [1 / d if row.all() else _longest_run(row) / d for row in new]
+    return [1 / d if row.all() else _measure_longest_run(row) / d for row in new]
 
 
-def _longest_run(new: NDArray[np.bool_]) -> int:
+def _measure_longest_run(new: NDArray[np.bool_]) -> int:
     """Return the length of the longest run of equal numbers; `new` marks numbers that differ from the previous one."""
     return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
 
@@ -86,7 +86,7 @@ def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
     return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
 
 
-def _features(importance: Tensor, layout: Layout) -> Tensor:
+def _flatten_features(importance: Tensor, layout: Layout) -> Tensor:
     """Flatten maps of the right shape to features, float32 (n, d), as `ranking.arrange_features` does."""
     if importance.ndim == 3:
         channels = layout.shape[0] if layout.unit is Unit.SCALAR else 1
@@ -99,14 +99,14 @@ def _features(importance: Tensor, layout: Layout) -> Tensor:
     return importance.reshape(len(importance), -1).float()
 
 
-def _keys(importance: Tensor, ties: Tensor) -> Tensor:
+def _make_sort_keys(importance: Tensor, ties: Tensor) -> Tensor:
     """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
     bits = (importance + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0: both are equal and must tie
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (ordered.long() << 32) | ties
 
 
-def _planes(keys: Tensor, layout: Layout) -> Tensor:
+def _encode_planes(keys: Tensor, layout: Layout) -> Tensor:
     """Encode keys on their own device, as `bit_planes.encode` does."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features

@@ -133,10 +133,10 @@ class Held:
         """Return all inputs, prepared at this side in pixels."""
         if self._size != size:
             self._made = torch.empty(0)  # frees the memory of the previous size first
-            self._size, self._made = size, self._all(size)
+            self._size, self._made = size, self._prepare_all(size)
         return self._made
 
-    def _all(self, size: int) -> Tensor:
+    def _prepare_all(self, size: int) -> Tensor:
         n, made = len(self._inputs), torch.empty(0)
         for start in range(0, n, _READ):
             part = self._make(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))

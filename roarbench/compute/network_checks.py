@@ -44,7 +44,7 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
-    return _warnings(logits, name)
+    return _list_warnings(logits, name)
 
 
 @torch.no_grad()
@@ -59,7 +59,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
         compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
     ):
         return
-    outside = ", ".join(_outside(model)) or "random numbers or a random order"
+    outside = ", ".join(_list_tensors_outside_state(model)) or "random numbers or a random order"
     seen = f"{name}, built again with the same state dict, gives different logits: its construction draws {outside}"
     raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or use a fixed seed")
 
@@ -97,7 +97,7 @@ def are_logits_equal(one: Tensor, other: Tensor) -> bool:
     return bool((one - other).abs().max() <= rounding)
 
 
-def _warnings(logits: Tensor, name: str) -> list[str]:
+def _list_warnings(logits: Tensor, name: str) -> list[str]:
     exact = logits.double()
     rounding = max(1e-5, torch.finfo(logits.dtype).eps)
     if bool((exact >= 0).all()) and bool(((exact.sum(1) - 1).abs() <= rounding).all()):
@@ -109,7 +109,7 @@ def _warnings(logits: Tensor, name: str) -> list[str]:
     return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
 
 
-def _outside(model: nn.Module) -> list[str]:
+def _list_tensors_outside_state(model: nn.Module) -> list[str]:
     """Return the names of a network's tensors that are not in its state dict."""
     kept = model.state_dict().keys()
     names = []

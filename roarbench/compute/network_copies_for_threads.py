@@ -29,7 +29,7 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
         The copy; None if the network is on a GPU, is compiled or has hooks, or if a copy of it fails or runs modules of
         the network itself, as a function that the network has as an attribute may do.
     """
-    if any(each.device.type != "cpu" for each in _weights(model)) or any(map(_has_hooks, model.modules())):
+    if any(each.device.type != "cpu" for each in _list_weights(model)) or any(map(_has_hooks, model.modules())):
         return None
     try:
         copied, seen = copy_network(model), _observe(model, images)
@@ -57,7 +57,7 @@ def copy_network(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, frozen | {id(each): each for each in model.buffers()})
 
 
-def _weights(model: nn.Module) -> list[Tensor]:
+def _list_weights(model: nn.Module) -> list[Tensor]:
     return [*model.parameters(), *model.buffers()]
 
 

@@ -80,16 +80,16 @@ def build_network(
     with _DRAWING, torch.random.fork_rng(devices=[]):
         if not residual:
             torch.manual_seed(generator.initial_seed())
-        model = _make(name, classes, channels, size, source)
+        model = _make_network(name, classes, channels, size, source)
     if residual:
         _draw_weights(model, generator)
     for module in model.modules():
-        if _overflows(module):
+        if _may_overflow(module):
             module.__class__ = StridedProjection
     return model.train()
 
 
-def _overflows(module: nn.Module) -> bool:
+def _may_overflow(module: nn.Module) -> bool:
     return (
         type(module) is nn.Conv2d
         and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
@@ -107,7 +107,7 @@ def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
+def _make_network(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
     if name in MODELS:
         file, _, function = MODELS[name].maker.partition(".")
         made: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
@@ -131,7 +131,7 @@ class ResidualBlock(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(width)
         self.relu2 = nn.ReLU()
-        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _projection(inputs, width, stride)
+        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _build_projection(inputs, width, stride)
         nn.init.zeros_(self.norm2.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ class ResidualBlock(nn.Module):
         return out
 
 
-def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
+def _build_projection(inputs: int, width: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
 
 

@@ -35,7 +35,7 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 ):
                     self.changed = True
                     return _compute_in_float32(func, args)
-                if _overflows(images, weight, padding, groups):
+                if _does_overflow(images, weight, padding, groups):
                     self.changed = True
                     return _compute_without_stride(func, args)
         return func(*args, **(kwargs or {}))
@@ -64,7 +64,7 @@ def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]
     return [each if each is None else each.to(args[1].dtype) for each in made]
 
 
-def _overflows(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
+def _does_overflow(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
     """Return whether oneDNN writes past its workspace, so that the gradient is wrong or the process dies.
 
     `StridedProjection` describes the case for `nn.Conv2d` modules; this function detects it in any convolution.

@@ -68,10 +68,10 @@ def _normalise_batches(
     read = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
     for images in read:
         there = images.to(device)
-        yield {norm: _scale(there, scale) for norm, scale in scales.items()}
+        yield {norm: _normalise_images(there, scale) for norm, scale in scales.items()}
 
 
-def _scale(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+def _normalise_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=choose_float32_layout(images.device))
 
 

@@ -57,17 +57,17 @@ class StreamedImages:
         """
         begun: deque[_Part] = deque()
         for index in parts:
-            begun.append(self._begin(index))
+            begun.append(self._start_reading(index))
             if len(begun) > AHEAD:
-                yield self._finish(begun.popleft())
+                yield self._finish_reading(begun.popleft())
         while begun:
-            yield self._finish(begun.popleft())
+            yield self._finish_reading(begun.popleft())
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
-        return self._finish(self._begin(index))
+        return self._finish_reading(self._start_reading(index))
 
-    def _begin(self, index: Tensor) -> "_Part":
+    def _start_reading(self, index: Tensor) -> "_Part":
         """Start reading the pixels and removal masks of some images; raise IndexError if there is no such image."""
         low, high = index.aminmax()
         if low < 0 or high >= len(self):
@@ -83,7 +83,7 @@ class StreamedImages:
                     part.waiting.append(self._readers.submit(_read, source, rows.numpy(), out.numpy()))
         return part
 
-    def _finish(self, part: "_Part") -> Tensor:
+    def _finish_reading(self, part: "_Part") -> Tensor:
         for reading in part.waiting:
             reading.result()
         pixels, *removed = (read.to(self._device, non_blocking=True) for read in part.read)

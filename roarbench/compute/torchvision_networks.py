@@ -23,7 +23,7 @@ _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer
 
 
-def _import(name: str) -> ModuleType:
+def _import_torchvision_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except RuntimeError as error:
@@ -36,7 +36,7 @@ def _import(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-resnet = _import("torchvision.models.resnet")
+resnet = _import_torchvision_module("torchvision.models.resnet")
 
 
 def find_weights(network: str, weights: str) -> Any:
@@ -53,7 +53,7 @@ def find_weights(network: str, weights: str) -> Any:
 
 def import_torchvision_models() -> ModuleType:
     """Import torchvision's package of classification networks, which takes longer than importing `resnet` alone."""
-    return _import("torchvision.models")
+    return _import_torchvision_module("torchvision.models")
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
@@ -91,7 +91,7 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
         return out
 
 
-def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
+def _build_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
     """Build a torchvision ResNet with a stem that suits the image size.
 
     Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. From 33 to 64: the same without max-pooling.
@@ -110,12 +110,12 @@ def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, chann
 
 def resnet18(classes: int, channels: int, size: int) -> nn.Module:
     """Build ResNet-18."""
-    return _resnet(BasicBlock, (2, 2, 2, 2), classes, channels, size)
+    return _build_resnet(BasicBlock, (2, 2, 2, 2), classes, channels, size)
 
 
 def resnet50(classes: int, channels: int, size: int) -> nn.Module:
     """Build ResNet-50."""
-    return _resnet(Bottleneck, (3, 4, 6, 3), classes, channels, size)
+    return _build_resnet(Bottleneck, (3, 4, 6, 3), classes, channels, size)
 
 
 def small_vit(classes: int, channels: int, size: int) -> nn.Module:

@@ -133,7 +133,7 @@ class Training:
         self._gpu = self._device.type == "cuda"
         self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
-        self._optimiser = _optimiser(model, recipe)
+        self._make_optimiser = _make_optimiser(model, recipe)
         self._compiles = self._gpu and (recipe.compile or is_compilation_on())
         self._forward = compile_network(model) if self._compiles else model
         self._generator = torch.Generator().manual_seed(seed)
@@ -198,18 +198,18 @@ class Training:
         self.at_once //= 2
 
     def _do_step(self) -> None:
-        for group in self._optimiser.param_groups:
+        for group in self._make_optimiser.param_groups:
             group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
-        parts = self._split_batch(self._next_batch())
-        self._optimiser.zero_grad()
+        parts = self._split_batch(self._take_next_batch())
+        self._make_optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _DRAWS + self.step)
             loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
-        self._optimiser.step()
+        self._make_optimiser.step()
         self.losses.append(loss)
         self.step += 1
 
-    def _next_batch(self) -> Tensor:
+    def _take_next_batch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.next()
         if isinstance(self._inputs, Streamed):
@@ -225,7 +225,7 @@ class Training:
         return {
             "step": self.step,
             "model": self._model.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            "optimiser": self._make_optimiser.state_dict(),
             "losses": list(self.losses),
             "waiting": self._batches.waiting.clone(),
             "generators": [generator.get_state() for generator in self._list_generators()],
@@ -233,11 +233,11 @@ class Training:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a state."""
-        self._optimiser.zero_grad()
+        self._make_optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self._make_optimiser.load_state_dict(state["optimiser"])
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
         self._rewind(state["waiting"], state["generators"])
 
@@ -289,7 +289,7 @@ class Training:
         kind = self._recipe.augmentation
         if self._cache is not None and kind in MOVING:
             return self._augment_cached_images(self._cache, index)
-        read = self._read(index)
+        read = self._read_degraded_images(index)
         if not self._gpu and kind in MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
             return augment_padded_images(
                 self._normalise_and_pad(read), torch.arange(len(index)), read.shape[3], kind, self._generator
@@ -310,7 +310,7 @@ class Training:
         normalised = images.to(self._device).sub(mean).div_(std).to(taken)
         return normalised if self._gpu else pad_for_augmentation(normalised, self._recipe.augmentation)
 
-    def _read(self, index: Tensor) -> Tensor:
+    def _read_degraded_images(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
         if self._cache is not None and (size := self._compute_side(self._cache.full)) < self._cache.full:
             return self._cache.at(size).index_select(0, send_to_device(index, self._device))
@@ -341,7 +341,7 @@ def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[st
     ]
 
 
-def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = group_by_weight_decay(model, recipe.weight_decay)
     if recipe.optimiser is Optimiser.ADAMW:
         return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True)

@@ -48,15 +48,15 @@ def decode_dataset(
         DataError: The images cannot be reached or read, or differ from the record.
         StoreError: The folder cannot be written, or the disk is full.
     """
-    target = _place(folder, record, data, limit)
+    target = _find_decoded_folder(folder, record, data, limit)
     if not (target / MANIFEST).exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
-                    _fill(target, record, data, limit, workers, note)
+                    _decode_into(target, record, data, limit, workers, note)
         except OSError as error:
-            raise _store_error(error, record, folder) from error
+            raise _make_store_error(error, record, folder) from error
     return open_decoded(target)
 
 
@@ -67,14 +67,14 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
         DataError: `decode_dataset` could not read the images; only errors that show without decoding are detected.
         StoreError: The stored data are damaged.
     """
-    target = _place(folder, record, data, limit)
+    target = _find_decoded_folder(folder, record, data, limit)
     if (target / MANIFEST).exists():
         return open_decoded(target).fingerprint
     open_source(record, data, limit is not None)
     return ""
 
 
-def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
+def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
     """Return the folder of a decoded data set; its name depends on everything that determines the content."""
     check_limit(record, limit)
     source = describe_source(record, data)
@@ -83,7 +83,7 @@ def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | 
     return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(named)[:8]])
 
 
-def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
+def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         size = (record.train_images + record.test_images) * record.channels * record.size**2
         return StoreError(
@@ -93,7 +93,7 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
 
 
-def _fill(
+def _decode_into(
     target: Path,
     record: DatasetRecord,
     data: Path | None,
@@ -108,14 +108,14 @@ def _fill(
     partial.mkdir(exist_ok=True)
     try:
         tallies = decode_splits(partial, record, splits, workers, note)
-        if _place(target.parent, record, data, limit) != target:
+        if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             raise DataError(f"{seen}; run again when no program changes them")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
-    mean, std = _moments(tallies[Split.TRAIN].histogram)
+    mean, std = _compute_moments(tallies[Split.TRAIN].histogram)
     judged: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls see normalised images, so the normalisation is part of the fingerprint
         judged["normalised"] = [record.mean, record.std]
@@ -130,22 +130,22 @@ def _fill(
         "repairs": {split: tallies[split].repairs for split in Split},
         "fingerprint": identity.hash_value(judged),
     }
-    _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
+    _write_file(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
 
 
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     """Write the labels and other files of a split, and return the split's manifest entry."""
-    labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
+    labels = _write_file(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     record_whole_read(pixels, digest := compute_sha256(pixels))
     entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
-    truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
+    truth = {} if raw.truth is None else {"truth": _write_file(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth
 
 
-def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
+def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
     """Compute mean and standard deviation of each channel from value counts, int64 (c, 256)."""
     values = np.arange(256)
     total = histogram.sum(axis=1)
@@ -155,7 +155,7 @@ def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
     return mean.tolist(), np.sqrt(variance).tolist()
 
 
-def _write(path: Path, content: bytes) -> str:
+def _write_file(path: Path, content: bytes) -> str:
     """Write a file and return its SHA-256."""
     path.write_bytes(content)
     flush_to_disk(path)

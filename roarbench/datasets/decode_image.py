@@ -65,22 +65,24 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     kind = UNREADABLE
     for truncated in (False, True):
         try:
-            with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
+            with _allow_truncation(truncated), Image.open(BytesIO(content)) as image:
                 lower = read_lower_colour_bytes(image, content)
                 image.load()
-                plain, repairs = _upright(image)
-                values = read_deep_values(plain, lower and _upright(lower)[0])
-                repairs += _conversion(image.mode, record.channels) if values is None else (DEEP,)
-                bits = _bits(values)
+                plain, repairs = _turn_upright(image)
+                values = read_deep_values(plain, lower and _turn_upright(lower)[0])
+                repairs += _note_conversion(image.mode, record.channels) if values is None else (DEEP,)
+                bits = _count_bits(values)
                 if values is not None:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
                 pixels = decode_to_pixels(plain, record)
-                return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
+                return DecodedImage(
+                    pixels, repairs + _note_several_pictures(image) + ((TRUNCATED,) if truncated else ()), bits
+                )
         except MemoryError:
             raise
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-            kind = _kind(error, content)
+            kind = _describe_damage(error, content)
     return DecodedImage(np.full(record.shape, FILL, np.uint8), (kind,))
 
 
@@ -97,11 +99,11 @@ def try_decoding(content: bytes) -> Inspected:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_colour_bytes(image, content)
             image.load()
-            return Inspected("", _bits(read_deep_values(image, lower)))
+            return Inspected("", _count_bits(read_deep_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        return Inspected(_kind(error, content))
+        return Inspected(_describe_damage(error, content))
 
 
 def round_up_depth(bits: int) -> int:
@@ -130,7 +132,7 @@ def refuse_damaged(
         raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
 
 
-def _kind(error: Exception, content: bytes) -> str:
+def _describe_damage(error: Exception, content: bytes) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return LARGE
     if isinstance(error, UnknownRange):
@@ -142,7 +144,7 @@ def _kind(error: Exception, content: bytes) -> str:
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
 
-def _bits(values: Values | None) -> int:
+def _count_bits(values: Values | None) -> int:
     """Return how many bits the largest value needs; 0 for images of 8 bits."""
     return 0 if values is None else int(values.max()).bit_length()
 
@@ -152,7 +154,7 @@ def _is_flat(values: Values) -> bool:
 
 
 @contextmanager
-def _truncation_allowed(allowed: bool) -> Iterator[None]:
+def _allow_truncation(allowed: bool) -> Iterator[None]:
     before = ImageFile.LOAD_TRUNCATED_IMAGES
     ImageFile.LOAD_TRUNCATED_IMAGES = allowed
     try:
@@ -161,7 +163,7 @@ def _truncation_allowed(allowed: bool) -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+def _turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # damaged metadata does not affect the pixels
@@ -171,14 +173,14 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return ImageOps.exif_transpose(image), (TURNED,)
 
 
-def _several(image: Image.Image) -> tuple[str, ...]:
+def _note_several_pictures(image: Image.Image) -> tuple[str, ...]:
     try:
         return (SEVERAL,) if getattr(image, "is_animated", False) else ()
     except Exception:  # only the first picture counts, and that one was read
         return ()
 
 
-def _conversion(mode: str, channels: int) -> tuple[str, ...]:
+def _note_conversion(mode: str, channels: int) -> tuple[str, ...]:
     if mode == ("L" if channels == 1 else "RGB"):
         return ()
     if channels == 1:
@@ -252,7 +254,7 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     Raises:
         LostBits: Pillow reads too little of the values.
     """
-    words, tags = _words(image), getattr(image, "tag_v2", {})
+    words, tags = _read_byte_layout(image), getattr(image, "tag_v2", {})
     if tags.get(_PLANES) == 2 and max(tags.get(_BITS, (8,))) > 8:
         raise LostBits
     if ";16" not in words or is_deep_grey(image.mode):
@@ -260,7 +262,7 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     found, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
     if found:
         other = f"{found[1]};16{_OTHER[found[2]]}"
-        lower.tile = [tile._replace(args=_replace(tile.args, words, other)) for tile in lower.tile]
+        lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, words, other)) for tile in lower.tile]
     lower.load()
     if not found and np.asarray(lower)[..., :3].max() < _ENOUGH:
         raise LostBits
@@ -298,11 +300,11 @@ def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
     return Image.fromarray(plain)
 
 
-def _words(image: Image.Image) -> str:
+def _read_byte_layout(image: Image.Image) -> str:
     """Return Pillow's name for the byte layout of a file; empty if there is none."""
     args = next((tile.args for tile in getattr(image, "tile", [])), ())
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
 
 
-def _replace(args: Any, old: str, new: str) -> Any:
+def _replace_in_arguments(args: Any, old: str, new: str) -> Any:
     return tuple(new if each == old else each for each in args) if isinstance(args, tuple) else new

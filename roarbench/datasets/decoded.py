@@ -97,13 +97,13 @@ def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
     count = entry["images"]
     shape = (count, *record.shape)
-    pixels = _map(folder / f"{split}-pixels.bin", np.uint8, shape)
-    labels = _map(folder / f"{split}-labels.bin", np.int64, (count,))
-    truth = _map(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
+    pixels = _map_file(folder / f"{split}-pixels.bin", np.uint8, shape)
+    labels = _map_file(folder / f"{split}-labels.bin", np.int64, (count,))
+    truth = _map_file(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
     return Images(pixels, labels, truth)
 
 
-def _map(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _map_file(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Map a file as an array, copy-on-write and without reserved memory.
 
     For a read-only map torch would print a warning for every array. Without `_NO_RESERVE`, a file larger than the

@@ -76,7 +76,7 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
     files: list[str] = []
     counts = []
     for name in classes:
-        found = sorted(_images(folder, name))
+        found = sorted(_list_image_names(folder, name))
         if not found:
             raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
         files += found
@@ -85,7 +85,7 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
     return tuple(groups), np.repeat(np.arange(len(classes)), counts)
 
 
-def _images(folder: Path, name: str) -> Iterator[str]:
+def _list_image_names(folder: Path, name: str) -> Iterator[str]:
     for path in list_files_below(folder / name):
         if has_image_suffix(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
@@ -109,7 +109,7 @@ def list_files_below(folder: Path) -> Iterator[Path]:
     A link to a folder that contains the link is not followed.
     """
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
-    for place, folders, files in os.walk(folder, onerror=_refuse_closed, followlinks=True):
+    for place, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         here = above.pop(Path(place))
         for name in list(folders):
             real = (Path(place) / name).resolve()
@@ -119,7 +119,7 @@ def list_files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files)
 
 
-def _refuse_closed(error: OSError) -> None:
+def _raise_unreadable_folder(error: OSError) -> None:
     raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
@@ -249,7 +249,7 @@ def read_labels(files: list[Path], name: str) -> NDArray[Any]:
 
     Raises DataError if the column has another type, rows have no label, or files have different types.
     """
-    parts = [_labels(file, name) for file in files]
+    parts = [_read_labels_of_file(file, name) for file in files]
     kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
     if len(kinds) > 1:
         seen = f"'{name}' has strings in {kinds['U']} and numbers in {kinds['i']}"
@@ -257,7 +257,7 @@ def read_labels(files: list[Path], name: str) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _labels(file: Path, name: str) -> NDArray[Any]:
+def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
     column = read_column(file, name)
     said = f"{file}: the label column '{name}'"
     if column.null_count:
@@ -303,7 +303,7 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
     `seg_test` are not.
     """
-    found = {name: split for name in names if (split := _read(name))}
+    found = {name: split for name in names if (split := _parse_split_name(name))}
     pairs = [(a, b) for a in found for b in found if found[a].rest == found[b].rest]
     pairs = [(a, b) for a, b in pairs if found[a].keyword in _TRAIN and found[b].keyword in _TEST]
     return sorted(pairs, key=lambda pair: (found[pair[0]].rest, _TEST.index(found[pair[1]].keyword), pair))
@@ -311,17 +311,17 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
 
 def is_split(name: str) -> bool:
     """Return whether a name consists only of a split's keyword."""
-    found = _read(name)
+    found = _parse_split_name(name)
     return found is not None and not found.rest
 
 
 def is_train(name: str) -> bool:
     """Return whether a name contains the keyword of a training split."""
-    found = _read(name)
+    found = _parse_split_name(name)
     return found is not None and found.keyword in _TRAIN
 
 
-def _read(name: str) -> _SplitName | None:
+def _parse_split_name(name: str) -> _SplitName | None:
     words = [word.lower().removesuffix("set") for word in _WORDS.findall(name)]
     keywords = [word for word in words if word in (*_TRAIN, *_TEST)]
     if len(keywords) != 1:

@@ -100,7 +100,7 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 
 def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
-    folder = _inner(folder)
+    folder = _find_innermost_folder(folder)
     train, test = _split_folders(folder, say)
     if train and not test:
         folder, train = folder / train, ""
@@ -111,7 +111,8 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
     """Return the names of the folders of training and test images; empty for a missing folder."""
     names = file_formats.list_class_names(folder)
     pairs = [
-        [_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in find_split_pairs(names)
+        [_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair]
+        for pair in find_split_pairs(names)
     ]
     for train, test in pairs:
         if file_formats.list_class_names(folder / test):
@@ -133,12 +134,12 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     """Add the size and channels of the image files to the record; raises DataError if too many files are damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
-    if others := Counter(file.suffix.lower() for place in places for file in _left_out(place)):
+    files = [group.folder / file for place in places for group in _group_image_files(place) for file in group.files]
+    if others := Counter(file.suffix.lower() for place in places for file in _list_files_without_image_suffix(place)):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in others.most_common()])
         say(f"warning: files without the ending of an image file are left out: {kinds}")
-    found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
-    checked = list(_spread(files, _CHECKED))
+    found = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _LOOKED_AT)))
+    checked = list(_select_evenly_spaced_files(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
@@ -152,7 +153,7 @@ def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     return replace(record, depth=round_up_depth(most) if most else 0)
 
 
-def _left_out(place: Path) -> Iterator[Path]:
+def _list_files_without_image_suffix(place: Path) -> Iterator[Path]:
     """Yield the files in class folders that are not images; hidden files are left out."""
     for name in file_formats.list_class_names(place):
         for file in file_formats.list_files_below(place / name):
@@ -160,7 +161,7 @@ def _left_out(place: Path) -> Iterator[Path]:
                 yield file
 
 
-def _inner(folder: Path) -> Path:
+def _find_innermost_folder(folder: Path) -> Path:
     """Return the innermost folder of a chain of folders with one subfolder each, as archives often create them."""
     for _ in range(_CHAIN):
         names = file_formats.list_class_names(folder)
@@ -170,7 +171,7 @@ def _inner(folder: Path) -> Path:
     return folder
 
 
-def _groups(place: Path) -> tuple[file_formats.FileGroup, ...]:
+def _group_image_files(place: Path) -> tuple[file_formats.FileGroup, ...]:
     if classes := file_formats.list_class_names(place):
         return file_formats.read_folder(place, classes)[0]
     _, loose = file_formats.read_folder(place.resolve().parent, [place.resolve().name])
@@ -192,13 +193,13 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
             f"{folder} has the splits {', '.join(found)}, but no training split; name training files train-*.parquet"
         )
     try:
-        image, label = _columns(found[train][0])
+        image, label = _find_image_and_label_columns(found[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not _lack(found[test], label)), "")
+        test = next((test for _, test in pairs if not _describe_missing_labels(found[test], label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            say(f"warning: the split '{first}' has no {_lack(found[first], label)}; {used}")
-        if lack := _lack(found[train], label):
+            say(f"warning: the split '{first}' has no {_describe_missing_labels(found[first], label)}; {used}")
+        if lack := _describe_missing_labels(found[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             file_formats.refuse_missing_shards(found[name])
@@ -211,23 +212,23 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     return _set_depth(record, (try_decoding(content).bits for content in contents))
 
 
-def _columns(file: Path) -> tuple[str, str]:
+def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     """Find the columns of images and labels in a file."""
     schema = file_formats.read_schema(file)
     images = [field.name for field in schema if _holds_images(field.type)]
     labels = [field.name for field in schema if file_formats.has_class_type(field.type) or field.name in LABELS]
-    return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
+    return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABELS)
 
 
-def _lack(files: list[Path], name: str) -> str:
+def _describe_missing_labels(files: list[Path], name: str) -> str:
     """Describe whether a split lacks rows or labels (the hub's withheld labels are -1 or missing); empty otherwise."""
     columns = [file_formats.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
-    return "labels" if all(map(_is_hidden, columns)) else ""
+    return "labels" if all(map(_are_labels_withheld, columns)) else ""
 
 
-def _is_hidden(labels: pa.ChunkedArray) -> bool:
+def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
     if labels.null_count == len(labels):
         return True
     return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
@@ -253,7 +254,7 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
 
 
-def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
+def _choose_column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
     """Return the column that has a usual name or, if none has, the only column."""
     named = [name for name in usual if name in found]
     if not named and len(found) != 1:
@@ -262,7 +263,7 @@ def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -
     return named[0] if named else found[0]
 
 
-def _spread(files: Sequence[Path], most: int) -> Iterator[Path]:
+def _select_evenly_spaced_files(files: Sequence[Path], most: int) -> Iterator[Path]:
     return islice(files, 0, None, -(-len(files) // most))
 
 

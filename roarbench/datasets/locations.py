@@ -31,7 +31,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
     if path is None:
         return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
-    files = _files(path, record)
+    files = _list_files_with_size_and_time(path, record)
     if data is not None:
         return {"kind": "local", "folder": str(path.resolve()), "files": files}
     kind = "bundled" if record.bundled else "installed"
@@ -75,7 +75,7 @@ def find_installed_folder(record: DatasetRecord) -> Path | None:
     return folder if folder and file_formats.has_idx_files(folder) else None
 
 
-def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
+def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and time of each file; in image folders, of the images only."""
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
@@ -98,10 +98,10 @@ def download_dataset(record: DatasetRecord) -> Path:
         if not HF_HUB_OFFLINE:  # a quick request first detects an unreachable hub in seconds
             _list_hub(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
-        return Path(fetch(record.hub, allow_patterns=list(_patterns(record).values())))
+        return Path(fetch(record.hub, allow_patterns=list(_make_split_patterns(record).values())))
 
 
-def _patterns(record: DatasetRecord) -> dict[str, str]:
+def _make_split_patterns(record: DatasetRecord) -> dict[str, str]:
     folder = record.config or "data"
     return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
 
@@ -130,11 +130,13 @@ def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
 
     with _report_hub_errors(record):
         names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
-    found = {split: [name for name in names if fnmatch(name, like)] for split, like in _patterns(record).items()}
-    return {split: _fetch(record, files) for split, files in found.items() if files}
+    found = {
+        split: [name for name in names if fnmatch(name, like)] for split, like in _make_split_patterns(record).items()
+    }
+    return {split: _download_files(record, files) for split, files in found.items() if files}
 
 
-def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
+def _download_files(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
     import huggingface_hub
 
     for name in names:

@@ -105,15 +105,15 @@ def decode_splits(
     done = _read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
     size = total * record.channels * record.size**2
-    free = _check_room(folder, record, size)
-    tallies = {split: _prepare(files[split], raw, record) for split, raw in splits.items()}
-    parts = [part for split, raw in splits.items() for part in _parts(record, split, raw, files[split])]
+    free = _check_free_space(folder, record, size)
+    tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
+    parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
     todo = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in todo)
     if todo:
         note(Progress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
-        for part, tally in _run(todo, workers):
+        for part, tally in _decode_parts(todo, workers):
             print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
             done[part.name] = tally
             finished += len(part.rows)
@@ -126,7 +126,7 @@ def decode_splits(
     return tallies
 
 
-def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
+def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
     """Return the free bytes of the disk; raises StoreError if the missing data need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
@@ -136,7 +136,7 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
     return free
 
 
-def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
+def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
     """Create the file of pixels at full length, and write the images that are already decoded."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
@@ -156,7 +156,7 @@ def count_pixel_values(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
 
 
-def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[RowGroupPart]:
+def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[RowGroupPart]:
     first = 0
     for group in raw.groups:
         low, high = np.searchsorted(raw.rows, [first, first + group.rows])
@@ -181,7 +181,7 @@ def _read_journal(path: Path) -> dict[str, Tally]:
     return done
 
 
-def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
+def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
     """Decode parts in this process or in several, and yield each part when it is finished."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
@@ -212,17 +212,17 @@ def decode_part(part: RowGroupPart) -> Tally:
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
-        for contents in _read(part):
+        for contents in _read_stored_images(part):
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
-            tally += _count(decoded, pixels, part.start + tally.images)
+            tally += _tally_images(decoded, pixels, part.start + tally.images)
         file.flush()
         os.fsync(file.fileno())
     return tally
 
 
-def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
+def _read_stored_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
         yield from read_files(part.group, part.rows)
         return
@@ -232,7 +232,7 @@ def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 
-def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
+def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     bits = max(image.bits for image in decoded)

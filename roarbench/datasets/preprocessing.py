@@ -26,8 +26,8 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     Raises:
         CallerError: The numbers are unsuitable, or `top` is None and both values are possible.
     """
-    means, stds = _numbers(mean), _numbers(std)
-    seen = f"{where} has mean {_show(mean)} and std {_show(std)}"
+    means, stds = _list_numbers(mean), _list_numbers(std)
+    seen = f"{where} has mean {_format_value(mean)} and std {_format_value(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
     if top is None and not any(means) and set(stds) == {1.0}:
@@ -35,9 +35,9 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
         raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
-    (largest,) = _numbers([top]) or (0.0,)
+    (largest,) = _list_numbers([top]) or (0.0,)
     if largest <= 0:
-        raise CallerError(f"{where} has range {_show(top)}; expected the largest value of a pixel, 1 or 255")
+        raise CallerError(f"{where} has range {_format_value(top)}; expected the largest value of a pixel, 1 or 255")
     return _scale(means, largest), _scale(stds, largest)
 
 
@@ -45,7 +45,7 @@ def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
     return tuple(number * (_BYTES / top) for number in numbers)
 
 
-def _numbers(given: Any) -> Sequence[float]:
+def _list_numbers(given: Any) -> Sequence[float]:
     """Return the finite numbers in a list, array or tensor; empty for anything else."""
     try:
         found = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
@@ -55,7 +55,7 @@ def _numbers(given: Any) -> Sequence[float]:
     return () if texts or not all(map(math.isfinite, found)) else found
 
 
-def _show(given: Any) -> str:
+def _format_value(given: Any) -> str:
     """Format a given value as one short line."""
     text = " ".join(str(given.tolist() if hasattr(given, "tolist") else given).split())
     return text if len(text) < 80 else f"{text[:80]}…"

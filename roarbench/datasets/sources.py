@@ -180,7 +180,7 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
 
 def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
-        return {split: _read_numbered(place, record.classes) for split, place in places.items()}
+        return {split: _read_numbered_class_folders(place, record.classes) for split, place in places.items()}
     classes = file_formats.list_class_names(places[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
@@ -193,7 +193,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
     return {split: file_formats.read_folder(place, classes) for split, place in places.items()}
 
 
-def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
+def _read_numbered_class_folders(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     """Read class folders whose names are the output numbers of a network."""
     names = file_formats.list_class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:

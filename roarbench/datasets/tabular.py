@@ -50,7 +50,7 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
     labels = read_class_numbers(table, record.label_column, path)
-    values = np.stack([_numbers(table[name], name, path) for name in names], 1)
+    values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
     return LabelledRows(values, labels)
 
 
@@ -66,21 +66,21 @@ def read_table(path: Path) -> pa.Table:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
         elif name.endswith(CSV_ENDINGS):
-            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else _separator(path))
+            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else _find_separator(path))
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(ENDINGS)}")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
-    _check_names(table, path)
-    _check_points(table, path)
+    _check_column_names(table, path)
+    _check_decimal_points(table, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return table
 
 
-def _separator(path: Path) -> str:
+def _find_separator(path: Path) -> str:
     """Return the separator of a CSV file, `,`, `;` or tab, found from its first two lines."""
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
@@ -95,11 +95,11 @@ def _separator(path: Path) -> str:
     return found[0]
 
 
-def _check_points(table: pa.Table, path: Path) -> None:
+def _check_decimal_points(table: pa.Table, path: Path) -> None:
     """Raise DataError for numbers such as 1,5, which would be read as strings."""
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
-        values = _texts(table[name])
+        values = _convert_to_strings(table[name])
         numbers = pc.all(pc.match_substring_regex(values, _NUMBERS)).as_py()
         seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
         if seen:
@@ -107,12 +107,12 @@ def _check_points(table: pa.Table, path: Path) -> None:
             raise DataError(f"{where}; save the file with decimal points (1.5)")
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_to_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a column of strings or string categories to plain strings."""
     return pc.cast(column, pa.string())
 
 
-def _check_names(table: pa.Table, path: Path) -> None:
+def _check_column_names(table: pa.Table, path: Path) -> None:
     try:
         names = Counter(table.column_names)
     except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
@@ -143,10 +143,10 @@ def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.cast(column, pa.float64(), safe=False)
 
 
-def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
+def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
     if not has_number_type(column.type):
         advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
-        raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
+        raise DataError(f"{path.name}: column '{name}' holds {_describe_type(column.type)}, expected numbers; {advice}")
     values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # missing values become NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
@@ -155,7 +155,7 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
     return values
 
 
-def _kind(kind: pa.DataType) -> str:
+def _describe_type(kind: pa.DataType) -> str:
     return "text" if has_text_type(kind) else str(kind)
 
 
@@ -230,7 +230,7 @@ def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     found = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
-            values = _texts(table[name])
+            values = _convert_to_strings(table[name])
             others = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
             few = 0 < len(others) < len(values) / 2
             found[name] = f"'{others[0]}' in {len(others)} of {len(values)} rows" if few else ""

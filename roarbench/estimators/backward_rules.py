@@ -205,7 +205,7 @@ class _Elementwise(torch.autograd.Function):
             given = own.clone()
             y = call(given, *others, **named)
             (derivative,) = torch.autograd.grad(y.sum(), own)
-        ctx.save_for_backward(_difference(own.detach()), _difference(y.detach()), derivative)
+        ctx.save_for_backward(_subtract_halves(own.detach()), _subtract_halves(y.detach()), derivative)
         if y is not given:
             return y.detach()
         ctx.mark_dirty(x)
@@ -229,7 +229,7 @@ class _MaxPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, others: Sequence[Any], named: dict[str, Any]) -> Tensor:
         y, places = F.max_pool2d(x, *others, **named | {"return_indices": True})
-        dx, dy = _difference(x).flatten(2), _difference(y).flatten(2)
+        dx, dy = _subtract_halves(x).flatten(2), _subtract_halves(y).flatten(2)
         image, baseline = places.flatten(2).chunk(2)
         place = torch.where(dy > 0, image, baseline)
         change = dx.gather(2, place)
@@ -245,6 +245,6 @@ class _MaxPool(torch.autograd.Function):
         return back.view(ctx.shape), None, None
 
 
-def _difference(both: Tensor) -> Tensor:
+def _subtract_halves(both: Tensor) -> Tensor:
     image, baseline = both.chunk(2)
     return image - baseline

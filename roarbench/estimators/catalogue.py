@@ -80,15 +80,15 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         return _set_values(estimator_id, others)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
-    parent, twin = _parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
-    if parent is None or twin not in _twins(parent):
-        twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _twins(row))
+    parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
+    if parent is None or twin not in _list_twins(parent):
+        twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
-    return _twin(parent, twin, name)
+    return _make_twin(parent, twin, name)
 
 
 @cache
-def _twin(parent: Estimator, twin: str, name: str) -> Estimator:
+def _make_twin(parent: Estimator, twin: str, name: str) -> Estimator:
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 
@@ -166,7 +166,7 @@ def find_ranking_estimator(name: str) -> Estimator | None:
     return estimator if estimator.has_map else None
 
 
-def _parent(twin: EstimatorId) -> Estimator | None:
+def _find_parent(twin: EstimatorId) -> Estimator | None:
     """Return the parent of a twin; None if the id is not a twin's or the parent is unknown."""
     try:
         return find_estimator(str(twin.parent)) if twin.twins else None
@@ -174,7 +174,7 @@ def _parent(twin: EstimatorId) -> Estimator | None:
         return None
 
 
-def _twins(parent: Estimator) -> tuple[str, ...]:
+def _list_twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
         return () if parent.twin in EXCHANGED_TWINS else EXCHANGED_TWINS
     if parent.base == "random":  # the blurred twin of Random is the row `random-blurred`
@@ -239,11 +239,14 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
     costs = list(own.values())
     for (_, settings), wanted in variants.items():
         single, repeated = list_plain_and_noisy_bases(wanted)
-        costs += [_cost(single, settings), *[_cost(repeated, settings)] * settings.samples]
+        costs += [
+            _count_shared_passes(single, settings),
+            *[_count_shared_passes(repeated, settings)] * settings.samples,
+        ]
     return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
 
 
-def _cost(bases: Set[str], settings: Settings) -> Passes:
+def _count_shared_passes(bases: Set[str], settings: Settings) -> Passes:
     forward = settings.steps if "ig" in bases else int(bool(bases))
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 

@@ -46,20 +46,20 @@ class Paper:
         fields = self.fields
         authors = fields["author"].replace(" and ", ", ")
         number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
-        return f"{authors}: {fields['title']}. {fields[self._place]}, {fields['year']}{number}"
+        return f"{authors}: {fields['title']}. {fields[self._source_text]}, {fields['year']}{number}"
 
     @property
     def bibtex(self) -> str:
         """Return the entry with one field per line."""
         found = self.fields
-        fields = {name: found[name] for name in ("title", "author", self._place, "year")}
+        fields = {name: found[name] for name in ("title", "author", self._source_text, "year")}
         fields["title"] = f"{{{found['title']}}}"
         fields |= {"eprint": found["eprint"], "archiveprefix": "arXiv"} if "eprint" in found else {}
         lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
         return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
 
     @property
-    def _place(self) -> str:
+    def _source_text(self) -> str:
         return _PLACES.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")
 
 

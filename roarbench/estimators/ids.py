@@ -93,7 +93,7 @@ class Parameter(NamedTuple):
     read: Callable[[str], Value | None]  # converts a string; None for strings that are not allowed
 
 
-def _number(most: float) -> tuple[str, Callable[[str], Value | None]]:
+def _expect_number(most: float) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> float | None:
         try:
             value = float(f"{float(text):g}")  # rounds to the precision of names
@@ -104,34 +104,36 @@ def _number(most: float) -> tuple[str, Callable[[str], Value | None]]:
     return f"a number above 0, at most {most:g}", read
 
 
-def _count(least: int, most: int) -> tuple[str, Callable[[str], Value | None]]:
+def _expect_integer(least: int, most: int) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> int | None:
         return int(text) if re.fullmatch("[0-9]{1,9}", text) and least <= int(text) <= most else None
 
     return f"a whole number from {least} to {most}", read
 
 
-def _word(pattern: str, expected: str) -> tuple[str, Callable[[str], Value | None]]:
+def _expect_word(pattern: str, expected: str) -> tuple[str, Callable[[str], Value | None]]:
     return expected, lambda text: text if re.fullmatch(pattern, text) else None
 
 
 PARAMETERS = {  # in the order of names
     "noise": Parameter(
-        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_number(2.0)
+        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_expect_number(2.0)
     ),
-    "samples": Parameter("number of noisy copies, masks or coalitions", *_count(2, 100_000)),
-    "steps": Parameter("number of points on the path from the baseline to the image", *_count(1, 10_000)),
+    "samples": Parameter("number of noisy copies, masks or coalitions", *_expect_integer(2, 100_000)),
+    "steps": Parameter("number of points on the path from the baseline to the image", *_expect_integer(1, 10_000)),
     "baseline": Parameter(
         "image without information: black, the mean of the training images, or the blurred image",
         "black, mean or blur",
         lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
     ),
-    "patches": Parameter("number of squares along a side of the image, each removed as a whole", *_count(2, 64)),
+    "patches": Parameter(
+        "number of squares along a side of the image, each removed as a whole", *_expect_integer(2, 64)
+    ),
     "layer": Parameter(
         "block of convolutions whose output is used, counted from the input",
-        *_word("last|block[1-9][0-9]?", "last, block1, block2 …"),
+        *_expect_word("last|block[1-9][0-9]?", "last, block1, block2 …"),
     ),
-    "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side", *_number(0.2)),
+    "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side", *_expect_number(0.2)),
 }
 
 

@@ -167,7 +167,7 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
 
     def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         # excludes pooling layers
-        if _has_places(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):
+        if _has_positions(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):
             outputs.append((module, output))
 
     parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
@@ -182,7 +182,7 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
 
 
-def _has_places(output: Any) -> bool:
+def _has_positions(output: Any) -> bool:
     return isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1
 
 
@@ -214,20 +214,20 @@ def _find_used(logits: Tensor) -> set[GradNode]:
         node = front.pop()
         if node is not None and node not in found:
             found.add(node)
-            parents = _parents(node)
+            parents = _list_parents(node)
             gates = [parent for parent in parents if _is_gate(parent)] if node.name() == "MulBackward0" else []
             front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
     return found
 
 
-def _parents(node: GradNode) -> list[GradNode]:
+def _list_parents(node: GradNode) -> list[GradNode]:
     return [parent for parent, _ in node.next_functions if parent is not None]
 
 
 def _is_gate(node: GradNode) -> bool:
     """Return whether an operation squashes its input; views and arithmetic with constants are ignored."""
-    while node.name() in _VIEWS | _ARITHMETIC and len(_parents(node)) == 1:
-        (node,) = _parents(node)
+    while node.name() in _VIEWS | _ARITHMETIC and len(_list_parents(node)) == 1:
+        (node,) = _list_parents(node)
     return node.name() in _GATES
 
 
@@ -279,7 +279,7 @@ def trace_to_modules(model: nn.Module) -> GraphModule:
         elif isinstance(module, nn.Flatten):
             node.op, node.target, node.args = "call_function", torch.flatten, (*node.args, module.start_dim)
         else:
-            _replace_by_module(traced, node, _step(node, module))
+            _replace_by_module(traced, node, _make_module_of_node(node, module))
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced.eval()
@@ -289,7 +289,7 @@ def _trace(model: nn.Module) -> GraphModule:
     for part in model.modules():
         known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
         if type(part).__module__.startswith("torch.nn") and not known:
-            raise _no_rule(type(part).__name__)
+            raise _make_no_rule_error(type(part).__name__)
     try:
         return fold_batchnorm(model)
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
@@ -298,7 +298,7 @@ def _trace(model: nn.Module) -> GraphModule:
         raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
 
 
-def _step(node: Node, module: nn.Module | None) -> nn.Module:
+def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
     """Return a module that performs the operation of a node."""
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
         return nn.ReLU()  # one module per use, never in place
@@ -310,23 +310,25 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
     if module is None and node.target in _ADDS and tensors == 2:
         return Sum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
-        return Linear(_call_of(node))
+        return Linear(_make_call_of_node(node))
     if isinstance(module, nn.Hardtanh):  # includes nn.ReLU6, a subclass
         clip = Clip(partial(F.hardtanh, min_val=module.min_val, max_val=module.max_val))
     elif module is None and node.target in _CLIPS and tensors == 1:
-        clip = Clip(_call_of(node))
+        clip = Clip(_make_call_of_node(node))
     else:
         clip = None
     if clip and _is_rectifier(clip.call):
         return clip
-    raise _no_rule(type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target)))
+    raise _make_no_rule_error(
+        type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target))
+    )
 
 
-def _no_rule(step: str) -> RunError:
+def _make_no_rule_error(step: str) -> RunError:
     return RunError(f"lrp has no rule for {step}, an operation of the network; leave lrp out")
 
 
-def _call_of(node: Node) -> Callable[[Tensor], Tensor]:
+def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
     """Return the operation of a node as a function of its tensor."""
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
     others = node.args[1:]

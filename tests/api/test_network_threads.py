@@ -191,7 +191,7 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     explainers = read_explainers([name], IMAGES, 1)
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = ask_networks([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
-    made = [explainers._maps_of(explainers.table.values(), asked.by([used])) for used in (network, folded)]
+    made = [explainers._make_maps(explainers.table.values(), asked.by([used])) for used in (network, folded)]
     (one,), (other,) = (found.values() for found in made)
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
 
@@ -201,10 +201,10 @@ def test_maps_of_a_batch_are_those_of_its_images(networks):
     explainers = read_explainers(["deeplift", "input-x-grad"], IMAGES, 1)
     (asked,) = ask_networks(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
     rows = list(explainers.table.values())
-    whole = explainers._maps_of(rows, asked)
+    whole = explainers._make_maps(rows, asked)
     for number in range(3):
         one = slice(number, number + 1)
-        alone = explainers._maps_of(
+        alone = explainers._make_maps(
             rows,
             asked._replace(
                 images=asked.images[one], targets=asked.targets[one], rows=asked.rows[one], ids=asked.ids[one]

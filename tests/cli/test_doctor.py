@@ -12,7 +12,7 @@ from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
 from roarbench.errors import SandboxError
 
-_DRIVER = doctor._driver
+_DRIVER = doctor._read_driver
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "count_cores", lambda: 8)
     monkeypatch.setattr(doctor, "can_use_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(doctor, "_hub_answers", lambda: True)
-    monkeypatch.setattr(doctor, "_driver", lambda: ("", ""))
+    monkeypatch.setattr(doctor, "_does_hub_answer", lambda: True)
+    monkeypatch.setattr(doctor, "_read_driver", lambda: ("", ""))
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "read_package_version", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
-    monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Diagnosis("torchvision", "imports", True, ""))
+    monkeypatch.setattr(doctor, "_check_torchvision", lambda: doctor.Diagnosis("torchvision", "imports", True, ""))
     monkeypatch.setenv("HF_TOKEN", "secret-token")
     return monkeypatch
 
@@ -45,7 +45,7 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
     assert findings["torch.compile"].found == "not used without a GPU"
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
     assert "secret" not in repr(findings)
-    machine.setattr(doctor, "_hub_answers", lambda: False)
+    machine.setattr(doctor, "_does_hub_answer", lambda: False)
     text = call("doctor", "--store", tmp_path / "not").out
     assert max(map(len, text.splitlines())) <= 80
     assert all(what in text for what in findings) and "!" in text
@@ -72,7 +72,7 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
         (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
-        (doctor, "_hub_answers", lambda: False, "data", "the hub does not answer; available without", "--data DIR"),
+        (doctor, "_does_hub_answer", lambda: False, "data", "the hub does not answer; available without", "--data DIR"),
         (doctor, "check_sandbox", no_sandbox, "sandbox", "no-sandbox: bwrap is not installed", "write `apt-get`, or "),
     ):
         machine.setattr(where, name, value)
@@ -92,13 +92,13 @@ def test_torchvision_is_imported_as_a_users_own_code_does(monkeypatch, tmp_path)
         ("raise RuntimeError('no nms')", "your own `import torchvision` fails: RuntimeError: no nms"),
     ):
         (tmp_path / "torchvision.py").write_text(code)
-        assert doctor._torchvision()[1:3] == (said, not code)
+        assert doctor._check_torchvision()[1:3] == (said, not code)
 
 
 def test_a_hub_answers_or_cannot_be_reached(monkeypatch):
     for endpoint, answers in (("http://127.0.0.1:9", False), ("no-address", False), (Path(__file__).as_uri(), True)):
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        assert doctor._hub_answers() == answers
+        assert doctor._does_hub_answer() == answers
 
 
 def test_gpus_with_their_memory_and_what_compiling_needs(machine, tmp_path):
@@ -122,7 +122,7 @@ def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_p
     """The driver's program and CUDA are mocks."""
     printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
     machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
-    machine.setattr(doctor, "_driver", _DRIVER)
+    machine.setattr(doctor, "_read_driver", _DRIVER)
     machine.setattr(doctor.torch.version, "cuda", "13.0")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = found(tmp_path)["device"]

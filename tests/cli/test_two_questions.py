@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.api.suite_result import Difference
 from roarbench.api.suites import load_suite
-from roarbench.cli.show_results import _difference_text
+from roarbench.cli.show_results import _format_difference
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import TwoQuestions
@@ -114,7 +114,7 @@ SAME = "is the same for every network"
 )
 def test_compare_says_what_a_row_of_0_by_construction_implies(beside_zero, last):
     found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero)
-    _, first, second, difference = _difference_text("s v1", ("a", "b"), found).splitlines()
+    _, first, second, difference = _format_difference("s v1", ("a", "b"), found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
 

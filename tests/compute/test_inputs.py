@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
 from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
 from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_mapping
-from roarbench.datasets.decoded import _map
+from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import jobs, shared_scoring_networks
@@ -130,7 +130,7 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
     streamed, held = both(t, order, unit)
     for array, path in ((streamed._pixels, tmp_path / "pixels"), (streamed._removed, tmp_path / "removed")):
         array.tofile(path)
-    pixels = _map(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
+    pixels = _map_file(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
     removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
     assert _find_mapping(pixels) and _find_mapping(removed) and not _find_mapping(streamed._pixels)
     for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
@@ -146,7 +146,7 @@ def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side
     monkeypatch.setattr(streamed_images, "READERS", 1)
     pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
     pixels.tofile(tmp_path / "pixels")
-    mapped = _map(tmp_path / "pixels", np.uint8, pixels.shape)
+    mapped = _map_file(tmp_path / "pixels", np.uint8, pixels.shape)
     monkeypatch.setattr(streamed_images, "_find_mapping", lambda array: SimpleNamespace(madvise=ask))
     monkeypatch.setattr(streamed_images.np, "take", lambda *arguments, **options: asked.append("copies"))
 
@@ -177,7 +177,7 @@ def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_
     ):
         held, drawn = make(), make()
         drawn.pixels.numpy().tofile(tmp_path / "pixels")
-        mapped = _map(tmp_path / "pixels", np.uint8, tuple(drawn.pixels.shape))
+        mapped = _map_file(tmp_path / "pixels", np.uint8, tuple(drawn.pixels.shape))
         streamed = StreamedChangingImages(drawn, mapped, CPU)
         assert len(streamed) == N and _find_mapping(streamed._pixels._pixels)
         for index, read in zip(batches, streamed.read(batches), strict=True):

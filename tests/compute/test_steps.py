@@ -84,7 +84,9 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
     fixed, labels = pictures(24)
     inputs = StreamedImages(fixed.pixels.numpy(), None, fixed.fill, fixed.unit, torch.device("cpu"))
     recipe, begun, counts = replace(RECIPE, epochs=2, micro_batch=3), [], []
-    monkeypatch.setattr(inputs, "_begin", lambda index, real=inputs._begin: begun.append(index) or real(index))
+    monkeypatch.setattr(
+        inputs, "_start_reading", lambda index, real=inputs._start_reading: begun.append(index) or real(index)
+    )
     if changing:
         drawn = RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
         changing_images = StreamedChangingImages(drawn, fixed.pixels.numpy(), torch.device("cpu"))

@@ -96,7 +96,13 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "moment", ["parallel_decoding.decode_image", "parallel_decoding._count", "decode_dataset._moments", "Path.rename"]
+    "moment",
+    [
+        "parallel_decoding.decode_image",
+        "parallel_decoding._tally_images",
+        "decode_dataset._compute_moments",
+        "Path.rename",
+    ],
 )
 def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"

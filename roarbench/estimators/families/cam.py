@@ -40,7 +40,7 @@ def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
     return torch.where(low == high, low, stretched)
 
 
-def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
+def _run_to_requested_layer(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
     channels, logits = network_surgery.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
     return channels, logits.gather(1, inputs.batch.targets[:, None])
@@ -52,7 +52,7 @@ def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> T
     `weights` computes the weights from the gradient of the channels, (n, k, a, b).
     """
     with torch.enable_grad():
-        channels, logits = _channels(inputs)
+        channels, logits = _run_to_requested_layer(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
     return stretch_over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), inputs.images)
 
@@ -89,7 +89,7 @@ def score_cam(inputs: MapInput) -> Tensor:
     softmax over the channels. A constant channel has weight 0.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
-    channels = _channels(inputs)[0].detach()
+    channels = _run_to_requested_layer(inputs)[0].detach()
     for channel in channels.unbind(1):
         mask = stretch_over_image(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)

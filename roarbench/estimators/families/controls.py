@@ -96,7 +96,12 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
 
     The first product is input x gradient of the nearest-class-mean classifier.
     """
-    return inputs.images * _by_class(inputs).means[inputs.batch.targets] * _detail(inputs.images) * centre(inputs)
+    return (
+        inputs.images
+        * _find_class_images(inputs).means[inputs.batch.targets]
+        * _compute_local_entropy(inputs.images)
+        * centre(inputs)
+    )
 
 
 def linear_classifier(inputs: MapInput) -> Tensor:
@@ -105,16 +110,18 @@ def linear_classifier(inputs: MapInput) -> Tensor:
     The first product is input x gradient of that classifier. For rows of tables, which have one pixel, the detail is
     constant.
     """
-    return inputs.images * _by_class(inputs).weights[inputs.batch.targets] * _detail(inputs.images)
+    return (
+        inputs.images * _find_class_images(inputs).weights[inputs.batch.targets] * _compute_local_entropy(inputs.images)
+    )
 
 
-def _by_class(inputs: MapInput) -> ClassImages:
+def _find_class_images(inputs: MapInput) -> ClassImages:
     if inputs.batch.by_class is None:
         raise DataError(f"'{inputs.estimator.id}' needs the training images, which are not available here")
     return inputs.batch.by_class
 
 
-def _detail(images: Tensor) -> Tensor:
+def _compute_local_entropy(images: Tensor) -> Tensor:
     """Return the entropy of the grey values around each pixel, (n, 1, h, w)."""
     level = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
     shares = blur(F.one_hot(level, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)

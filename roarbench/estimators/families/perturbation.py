@@ -51,12 +51,12 @@ def occlusion(inputs: MapInput) -> Tensor:
     A square is two patches wide and moves by one patch, so most pixels are covered by four squares. Squares at the far
     edges may be cut off.
     """
-    down, across = (_spans(side, inputs) for side in inputs.images.shape[-2:])
+    down, across = (_list_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
     gone = [rows[:, None] & columns for columns, rows in product(across, down)]
-    return sum(_falls(inputs, gone), inputs.images.new_zeros(())) / torch.stack(gone).sum(0)
+    return sum(_compute_logit_drops(inputs, gone), inputs.images.new_zeros(())) / torch.stack(gone).sum(0)
 
 
-def _spans(side: int, inputs: MapInput) -> list[Tensor]:
+def _list_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     """Return the pixels of each square along one side, bool (side,) each."""
     patches = min(inputs.estimator.whole("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
@@ -64,7 +64,7 @@ def _spans(side: int, inputs: MapInput) -> list[Tensor]:
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
-def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
+def _compute_logit_drops(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield the drop of the logit after these pixels are replaced by the baseline: (n, 1, h, w), 0 elsewhere.
 
     `gone` has the pixels of each step, bool (h, w).
@@ -81,7 +81,7 @@ def feature_ablation(inputs: MapInput) -> Tensor:
     images, patches = inputs.images, inputs.estimator.whole("patches")
     numbers = number_grid_squares(images, patches)
     gone = (numbers == square for square in range(count_grid_squares(images, patches)))
-    return sum(_falls(inputs, gone), images.new_zeros(()))
+    return sum(_compute_logit_drops(inputs, gone), images.new_zeros(()))
 
 
 def rise(inputs: MapInput) -> Tensor:
@@ -164,20 +164,20 @@ def exact_shapley(inputs: MapInput) -> Tensor:
         most = f"at most {SHAPLEY_FEATURES} features, got {d}"
         raise RunError(f"shapley supports {most}; leave shapley out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
-    for members in torch.split(_coalitions(d).to(images.device), _AT_ONCE):
+    for members in torch.split(_list_all_coalitions(d).to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
         logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
-        values += worth.T @ _weights(members)
+        values += worth.T @ _compute_coalition_weights(members)
     return values.view(images.shape)
 
 
-def _coalitions(d: int) -> Tensor:
+def _list_all_coalitions(d: int) -> Tensor:
     """Return all coalitions of d features, bool (2^d, d): row k contains the binary digits of k."""
     return (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1
 
 
-def _weights(members: Tensor) -> Tensor:
+def _compute_coalition_weights(members: Tensor) -> Tensor:
     """Return the weight of each coalition in the value of each feature, float64, shaped like `members` (k, d).
 
     The weight is positive for coalitions that contain the feature, negative for the others.
