@@ -1,6 +1,6 @@
 """Write the store that `make demo` shows: the published results, and pictures of the runs whose images are bundled.
 
-python scripts/make_demo.py FOLDER                  # results/, the ImageNet rows of studies/paper, demo/pictures
+python scripts/make_demo.py FOLDER                  # results/ and demo/pictures
 python scripts/make_demo.py --pictures STORE demo   # new pictures, from a store with images and rankings
 """
 
@@ -23,7 +23,6 @@ from roarbench.store.transfer import import_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PICTURES = ROOT / "results", ROOT / "demo" / "pictures"
-IMAGENET = ROOT / "studies" / "paper" / "imagenet.parquet"  # of a suite from a file
 
 
 def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
@@ -40,8 +39,6 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
         for file in read_index(RESULTS):
             if not suites or file.suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
-        if not suites:
-            import_results(store, IMAGENET)
         with store.database.write() as connection:
             connection.execute(delete(schema.imports))
     (partial / DEFAULT_FILE).replace(folder / DEFAULT_FILE)  # closed, so no log of writes is beside it

@@ -19,7 +19,7 @@ from roarbench.plan.protocols import SHOWN
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
-from roarbench.store.published_folder import fetch_files, read_index
+from roarbench.store.published_folder import fetch_files, find_suite_of_files, read_index
 from roarbench.store.transfer import import_results
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     run at some of the suite's levels alone, its gains are over these levels, which the table names.
 
     Args:
-        suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`.
+        suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also
+            a suite from a user's file, if the source has rows of it.
         source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
             with the package if None.
 
@@ -43,19 +44,24 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         UnknownName: The suite has no published rows.
         StoreError: The source cannot be read, or does not pass its checks.
     """
-    plan = find_suite(suite)
     if source is None and RESULTS:
         entries = read_index(RESULTS)
         published = {file.suite for file in entries}
-        asked, start = plan.versioned, f"{plan.name}@"
-        versions = [int(one.removeprefix(start)) for one in published if one.startswith(start)]
-        called = f"{start}{max(versions)}" if versions and "@" not in suite else asked
+        versions = {one for one in published if one.startswith(f"{suite}@")}  # none if the suite names its version
+        called = max(versions, key=_order_version, default=suite)
+        if called not in published:
+            called = find_suite(suite).versioned
         if called not in published:
             raise UnknownName("published suite", called, published)
         own = [RESULTS / file.path for file in entries if file.suite == called]
-        return _read_result(find_suite(called), own)
+        return _read_result(find_suite_of_files(called, own), own)
     with fetch_files(str(source or "")) as files:
-        return _read_result(plan, files)
+        return _read_result(find_suite_of_files(suite, files), files)
+
+
+def _order_version(called: str) -> int:
+    """Return the number of `NAME@VERSION`, which for a suite from a user's file is a hash: any order will do."""
+    return int(called.rpartition("@")[2], 16)
 
 
 def load_all_results() -> "pandas.DataFrame":

@@ -14,7 +14,14 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.combined_table import make_leading_table, render
 from roarbench.report.status import describe_unranked_rows
-from roarbench.store.published_folder import INDEX, PublishedFile, add_file_to_index, check_folder, read_index
+from roarbench.store.published_folder import (
+    INDEX,
+    PublishedFile,
+    add_file_to_index,
+    check_folder,
+    find_suite_of_files,
+    read_index,
+)
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
@@ -55,7 +62,8 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
     with TemporaryDirectory() as temporary, ResultsStore.open(find_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
-        results = load_from_open_store(store, find_suite(name), ResultsQuery(Path(temporary)))
+        suite = find_suite_of_files(name, [folder / file.path for file in files])
+        results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
         return render(make_leading_table(results), "markdown", notes=True)
 
 

@@ -4,12 +4,14 @@
     SUITE/VERSION/NAME.parquet        a file of `roarbench export` that has only rows of this suite and version
     SUITE/VERSION/suite.toml          the suite's file, if the package has a newer version (`roarbench.plan.suites`)
 
+A suite from a user's file has a hash as version; its exports contain the suite.
+
 No row is used before the whole folder has been checked: names and sizes first, then hashes, then every row.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
-from roarbench.errors import CallerError, StoreError
+from roarbench.errors import CallerError, StoreError, UnknownName
 from roarbench.files import compute_sha256, write_atomically
 from roarbench.identity import check_field_values, make_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
@@ -27,12 +29,12 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult
-from roarbench.store.transfer import read_results
+from roarbench.store.transfer import read_results, read_suites_of_file
 from roarbench.text import FORMULA, fit_on_one_line
 
 INDEX = "index.json"
 _FORMAT = 1
-_PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4})/[a-z0-9-]{1,60}\.parquet")
+_PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
 _BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
 _INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # upper limits
 
@@ -153,13 +155,29 @@ def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
-        suite = find_suite(file.suite)
+        suite = find_suite_of_files(file.suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
     for result in results:
         if why := _explain_foreign_row(result, suite):
             raise StoreError(f"{file.path}, run {result.run.key}: {why}")
     return results
+
+
+def find_suite_of_files(name: str, files: Iterable[Path]) -> SuiteSpec:
+    """Return the suite `NAME` or `NAME@VERSION` of exported files: one of the package, or a user's in these files.
+
+    Raises:
+        UnknownName: Neither the package nor a file has this suite.
+        StoreError: A file cannot be read.
+    """
+    try:
+        return find_suite(name)
+    except UnknownName:
+        own = (suite for file in files for suite in read_suites_of_file(file) if name in (suite.name, suite.versioned))
+        if suite := next(own, None):
+            return suite
+        raise
 
 
 def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:

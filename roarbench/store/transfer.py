@@ -281,6 +281,11 @@ def read_results(path: Path) -> Iterator[RunResult]:
     yield from _import_rows(ExportedFile(path), path, {})
 
 
+def read_suites_of_file(path: Path) -> list[SuiteSpec]:
+    """Return the suites from users' files whose rows are in an exported file; raise StoreError if it cannot be read."""
+    return _read_metadata(ExportedFile(path).metadata, path)[1]
+
+
 def _check_totals(connection: Connection, found: set[tuple[str, int]], path: Path) -> None:
     """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
 

@@ -23,7 +23,6 @@ from roarbench.store.stored_suites import read_suites
 from roarbench.store.transfer import import_results
 
 RESULTS = Path(__file__).parents[2] / "results"
-IMAGENET = Path(__file__).with_name("imagenet.parquet")  # rows of imagenet.toml, which is no suite of the package
 SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  # with a suite of the package
 DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
 ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
@@ -108,7 +107,6 @@ def read_sets(folder: Path) -> list[DataSet]:
         for file in read_index(RESULTS):
             if file.suite == ALONE or file.suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)
-        import_results(store, IMAGENET)
         return [DataSet.read(name, store) for name in (*SETS, "imagenet")]
 
 

@@ -71,6 +71,21 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
 
 
 @pytest.mark.slow
+def test_published_rows_of_a_suite_from_a_users_file_are_found_by_name_and_version():
+    """The file of rows contains the suite, whose version is a hash; the three networks are EfficientNet-Lite 0 to 2."""
+    found = roarbench.load_published_results("benchmark-imagenet")
+    assert found.plan.version == "5a187511" and len(found.plan.networks) == 3
+    frame = found.to_dataframe("own-network").set_index("estimator")["gain"]
+    assert frame["ig(baseline=mean)"] > 0 == frame["random"]
+    file = next((ROOT / "results" / "benchmark-imagenet").rglob("*.parquet"))
+    for source in (None, file):
+        again = roarbench.load_published_results("benchmark-imagenet@5a187511", source)
+        assert again.to_dataframe("own-network").set_index("estimator")["gain"].equals(frame)
+    with pytest.raises(roarbench.CallerError, match="no suite 'benchmark-imagenet@00000000'"):
+        roarbench.load_published_results("benchmark-imagenet@00000000")
+
+
+@pytest.mark.slow
 def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_this_level():
     """`quick` 7 has the same trainings of its rows, and .9 alone."""
     found = roarbench.load_published_results("benchmark-imagenette64")

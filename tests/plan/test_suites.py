@@ -237,4 +237,4 @@ def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_pa
 def test_every_published_row_is_a_run_of_its_suites_file():
     """The key of each row is that of a run of its version."""
     found = check_folder(RESULTS)
-    assert len({file.suite for file in found}) == 8 and all(found.values())
+    assert len({file.suite for file in found}) == 9 and all(found.values())

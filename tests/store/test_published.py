@@ -183,5 +183,22 @@ def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(pu
         pass
 
 
+def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_file(tmp_path):
+    folder, (source,) = tmp_path / "results", (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
+    path = source.relative_to(ROOT / "results").as_posix()
+    (folder / path).parent.mkdir(parents=True)
+    shutil.copy(source, folder / path)
+    add_file_to_index(folder, path, 396, "the project")
+    comment = write_comment(folder)
+    assert "### benchmark-imagenet@5a187511 with the new results" in comment and "ig(baseline=mean)" in comment
+    other = path.replace("5a187511", "00000000")  # a version that is not in the file
+    (folder / other).parent.mkdir()
+    (folder / path).rename(folder / other)
+    (folder / INDEX).unlink()
+    add_file_to_index(folder, other, 396, "the project")
+    with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
+        check_folder(folder)
+
+
 def test_the_projects_own_folder_passes(call):
     assert call("results", "check", ROOT / "results").code == 0
