@@ -116,15 +116,15 @@ def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool =
         found = path.stat()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
-    if not whole and _read_before(path, noted):
+    if not whole and _was_read_whole_before(path, noted):
         return
-    if _checksum(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
+    if _compute_checksum_once(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
         raise StoreError(f"{what}: {path} was altered: it does not have the recorded checksum; {remedy}")
     record_whole_read(path, noted)
 
 
 @cache
-def _checksum(path: Path, *version: int) -> str:
+def _compute_checksum_once(path: Path, *version: int) -> str:
     return compute_sha256(path)
 
 
@@ -132,23 +132,23 @@ def record_whole_read(path: Path, checksum: str) -> None:
     """Record beside a large file that it was read completely and has this checksum, if the folder can be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
-            text, temporary = _signs(path, checksum), path.with_name(f".{path.name}.new")
-            write_atomically(_note(path), lambda new: new.write_text(text), temporary)
+            text, temporary = _make_signature(path, checksum), path.with_name(f".{path.name}.new")
+            write_atomically(_find_note_path(path), lambda new: new.write_text(text), temporary)
 
 
-def _read_before(path: Path, checksum: str) -> bool:
+def _was_read_whole_before(path: Path, checksum: str) -> bool:
     if path.stat().st_size < LARGE:
         return False
     with suppress(OSError):
-        return _note(path).read_text() == _signs(path, checksum)
+        return _find_note_path(path).read_text() == _make_signature(path, checksum)
     return False
 
 
-def _note(path: Path) -> Path:
+def _find_note_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.read")
 
 
-def _signs(path: Path, checksum: str) -> str:
+def _make_signature(path: Path, checksum: str) -> str:
     """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
     found, digest = path.stat(), hashlib.sha256()
     places = Random(checksum).choices(range(found.st_size), k=_SAMPLED)

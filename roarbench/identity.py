@@ -23,7 +23,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 def make_record(item: object) -> dict[str, object]:
     """Convert a frozen record to JSON values, leaving out fields that have their default value."""
     kept = {}
-    for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
+    for name, default in _list_fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
         # newer fields at their default stay out of the hash, see `plan.runs.Run`
         if default is MISSING or value != default:
@@ -32,7 +32,7 @@ def make_record(item: object) -> dict[str, object]:
 
 
 @cache
-def _fields(kind: Any) -> list[tuple[str, object]]:
+def _list_fields(kind: Any) -> list[tuple[str, object]]:
     return [(field.name, field.default) for field in fields(kind)]
 
 
@@ -70,8 +70,8 @@ def check_field_values(item: Any) -> None:
     Raises:
         ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
-    for name, wanted in _types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
-        _check(name, getattr(item, name), wanted)
+    for name, wanted in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
+        _check_value(name, getattr(item, name), wanted)
 
 
 class _Type(NamedTuple):
@@ -87,25 +87,25 @@ class _Type(NamedTuple):
 
 
 @cache
-def _types(record: Any) -> dict[str, _Type]:
+def _list_field_types(record: Any) -> dict[str, _Type]:
     hints = get_type_hints(record)
     return {field.name: _Type.read(hints[field.name]) for field in fields(record)}
 
 
-def _check(name: str, value: Any, wanted: _Type) -> None:
+def _check_value(name: str, value: Any, wanted: _Type) -> None:
     kind, origin, parts = wanted
     if isinstance(kind, UnionType):
-        _check(name, value, next((part for part in parts if type(value) is part.kind), parts[0]))
+        _check_value(name, value, next((part for part in parts if type(value) is part.kind), parts[0]))
     elif origin in (tuple, dict, frozenset):
         if not isinstance(value, origin) or len(value) > _ITEMS:
-            raise _wrong(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
+            raise _make_value_error(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
         for part in value.items() if isinstance(value, dict) else value:
             for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
-                _check(name, one, its)
+                _check_value(name, one, its)
     elif is_dataclass(value) and isinstance(value, kind):
         check_field_values(value)
     elif expected := _describe_expected(name, value, kind):
-        raise _wrong(name, value, expected)
+        raise _make_value_error(name, value, expected)
 
 
 def _describe_expected(name: str, value: Any, kind: Any) -> str:
@@ -130,6 +130,6 @@ def _describe_expected(name: str, value: Any, kind: Any) -> str:
     return "" if fits else expected
 
 
-def _wrong(name: str, value: object, expected: str) -> ValueError:
+def _make_value_error(name: str, value: object, expected: str) -> ValueError:
     seen = ascii(value)
     return ValueError(f"{name} is {seen if len(seen) <= _SHOWN else f'{seen[:_SHOWN]}…'}, expected {expected}")

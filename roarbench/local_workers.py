@@ -59,7 +59,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._logs = logs
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
-        self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
+        self._idle: list[_Worker] = [self._start_worker(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
         self._waiting: list[Job] = []  # jobs for other workers, because all idle ones have failed them
         self._failed_by = defaultdict[str, set[str | int]](set)  # GPUs or workers that failed a job, by job
@@ -104,7 +104,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Stop a running job; its outcome is then the error of a lost worker."""
         for worker, job in self._busy.values():
             if job.name == name:
-                self._kill(worker, _STOPPED)
+                self._kill_worker(worker, _STOPPED)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return finished jobs, waiting at most `timeout` seconds for the first.
@@ -133,7 +133,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def _send_job(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
-            worker = self._start(worker.number, worker.failed)
+            worker = self._start_worker(worker.number, worker.failed)
         with suppress(OSError):  # the worker dies right now; the wait for its outcome detects this
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs.value, 0.0)
@@ -149,9 +149,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             silent = seconds + awake if there == signs else 0.0
             self._silence[worker.number] = (there, silent)
             if silent > (still := STILL if there else STARTING):  # signs of life start after the import of torch
-                self._kill(worker, f"no response for {still:.0f} s")
+                self._kill_worker(worker, f"no response for {still:.0f} s")
 
-    def _kill(self, worker: _Worker, why: str) -> None:
+    def _kill_worker(self, worker: _Worker, why: str) -> None:
         self._killed[worker.number] = why
         worker.process.kill()
 
@@ -172,7 +172,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
                 self._failed_by[job.name].add(self._find_failure_unit(worker.number))
                 failed |= {job.name}
             if len(failed) < IN_A_ROW:
-                self._idle.append(self._start(worker.number, failed))
+                self._idle.append(self._start_worker(worker.number, failed))
         else:
             self._failed_by.pop(job.name, None)
             self._idle.append(worker._replace(failed=frozenset()))
@@ -182,12 +182,12 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Return the unit that a worker's failures are attributed to: its GPU, or the worker itself."""
         return self._shown[number] or number
 
-    def _start(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
+    def _start_worker(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
         here, there = self._context.Pipe()
         gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
         counts = (self._shown.count(gpu), len(self._shown))
         arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
-        process = self._context.Process(target=_serve, args=arguments, daemon=True)
+        process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
         with _STARTING, _ignore_interrupts(), _hide_main(), avoid_avx512_sorts():
             process.start()
         there.close()
@@ -223,7 +223,7 @@ def _ignore_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(
+def _serve_jobs(
     connection: Connection,
     parent: int,
     gpu: str | None,

@@ -58,21 +58,21 @@ def connect_to_ray(address: str, requested: int | None) -> int:
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
         ways = "use HOST:PORT of the cluster's head, or auto on one of its machines, or leave --address out"
-        raise CallerError(f"cannot join {where} ({_reason(error)}); {ways}") from error
-    if not (requested or _room()):
+        raise CallerError(f"cannot join {where} ({_extract_reason(error)}); {ways}") from error
+    if not (requested or _count_free_places()):
         raise CallerError(
             "the Ray cluster has no GPU and no core yet; start one of its nodes first, or use --workers N"
         )
-    return requested or _room()
+    return requested or _count_free_places()
 
 
-def _gpus() -> int:
+def _count_gpus() -> int:
     return int(ray.cluster_resources().get("GPU", 0))
 
 
-def _room() -> int:
+def _count_free_places() -> int:
     """Return how many workers can have a GPU, or without GPUs a core, of their own."""
-    return _gpus() or int(ray.cluster_resources().get("CPU", 0))
+    return _count_gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
 def _is_gone() -> bool:
@@ -138,7 +138,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     """
 
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
-        gpus = _gpus()
+        gpus = _count_gpus()
         sharing = -(-workers // gpus) if gpus else 0
         # Ray counts GPUs in ten-thousandths; GPU workers reserve no cores, so core workers keep them
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
@@ -150,7 +150,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._starting: dict[Any, _RayWorker] = {}
         self._busy: dict[Any, tuple[_RayWorker, Job]] = {}
         for _ in range(workers):
-            self._start()
+            self._start_worker()
 
     def __exit__(self, *_: object) -> None:
         for worker in (*self._idle, *self._starting.values(), *(worker for worker, _ in self._busy.values())):
@@ -160,7 +160,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     @property
     def gpus(self) -> int:
         """Return the cluster's current number of GPUs; 0 if the workers use CPU cores."""
-        return _gpus() if self._place.sharing else 0
+        return _count_gpus() if self._place.sharing else 0
 
     @property
     def idle(self) -> int:
@@ -187,7 +187,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             CallerError: No worker can start anywhere.
             MachineError: No worker is left, because each failed three jobs in a row, or Ray has ended on this machine.
         """
-        self._grow()
+        self._request_more_workers()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
             raise make_all_workers_failed_error(self._last)
@@ -196,59 +196,59 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         if not happened and _is_gone():
             raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
-            self._settle(reference)
-        return [self._collect(reference) for reference in happened if reference in self._busy]
+            self._handle_started_worker(reference)
+        return [self._collect_outcome(reference) for reference in happened if reference in self._busy]
 
-    def _grow(self) -> None:
+    def _request_more_workers(self) -> None:
         """Request a worker for every GPU or core that joined the cluster."""
         if self._follow and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
-            for _ in range(_room() - self._wanted):
+            for _ in range(_count_free_places() - self._wanted):
                 self._wanted += 1
-                self._start()
+                self._start_worker()
 
-    def _start(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
+    def _start_worker(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
-    def _settle(self, reference: Any) -> None:
+    def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
         worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)
         except RayError as error:
-            wrong = f"a worker did not start: {_reason(error)}"
+            wrong = f"a worker did not start: {_extract_reason(error)}"
         if not wrong:
             self._idle.append(worker._replace(starts=0))
             return
         ray.kill(worker.actor)
         if worker.starts + 1 < IN_A_ROW:
-            self._start(worker.starts + 1, worker.failed)
+            self._start_worker(worker.starts + 1, worker.failed)
         elif self._starting or self._busy or self._idle:
             _log.warning("%s; continuing with the other workers", wrong)
         else:
             raise CallerError(wrong)
 
-    def _collect(self, reference: Any) -> JobOutcome:
+    def _collect_outcome(self, reference: Any) -> JobOutcome:
         worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)
         except RayTaskError as told:  # the actor lives: unpickling the job or pickling its value failed
-            value, error, seconds = None, RunError(_reason(told)), 0.0
+            value, error, seconds = None, RunError(_extract_reason(told)), 0.0
         except RayError as told:  # the actor or its node has ended
-            value, error, seconds = None, MachineError(f"the worker was lost ({_reason(told)})"), 0.0
+            value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(told)})"), 0.0
             worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)
             failed, self._last = worker.failed | {job.name}, str(error)
             if len(failed) < IN_A_ROW:
-                self._start(failed=failed)
+                self._start_worker(failed=failed)
         else:
             self._idle.append(worker._replace(failed=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
 
-def _reason(error: BaseException) -> str:
+def _extract_reason(error: BaseException) -> str:
     """Return the last line of Ray's message, which names the cause."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return fit_on_one_line(lines[-1], 300)

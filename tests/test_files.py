@@ -52,7 +52,9 @@ def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypa
     path.write_bytes(bytes(range(256)) * 400)
     noted = compute_sha256(path)
     monkeypatch.setattr(files, "LARGE", 100_000)
-    monkeypatch.setattr(files, "_checksum", lambda path, *version: read.append(path) or compute_sha256(path))
+    monkeypatch.setattr(
+        files, "_compute_checksum_once", lambda path, *version: read.append(path) or compute_sha256(path)
+    )
     for expected in (1, 1):
         refuse_altered(path, noted, "it", "make it again")
         assert len(read) == expected

@@ -182,7 +182,7 @@ def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, kill
     reasons = []
     with LocalEngine(1) as engine:
         worker = engine._idle[0]._replace(signs=SimpleNamespace(value=signs))
-        monkeypatch.setattr(engine, "_kill", lambda worker, why: reasons.append(why))
+        monkeypatch.setattr(engine, "_kill_worker", lambda worker, why: reasons.append(why))
         engine._busy = {worker.connection: (worker, Job("job", os.getpid, ()))}
         engine._silence = {worker.number: (signs, silent)}
         engine._kill_silent_workers()

@@ -151,12 +151,12 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
     monkeypatch.setattr(module, "IN_A_ROW", 1)
     engine = started(1, 1)
     engine._place = engine._place._replace(mark=tmp_path / "elsewhere/mark")
-    engine._start()
+    engine._start_worker()
     while engine._starting:
         assert engine.wait(1.0) == []
     assert "continuing with the other workers" in caplog.text
     assert do(engine, add, 1, 1).value == 2
-    engine._start(), engine._idle.clear()
+    engine._start_worker(), engine._idle.clear()
     with pytest.raises(CallerError, match="does not see .*/elsewhere; mount that folder there, under the same path"):
         collect(engine, 1)
 

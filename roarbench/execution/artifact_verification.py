@@ -23,9 +23,9 @@ from roarbench.store.run_result import RunResult
 def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield the files that runs need, whether they exist or not."""
     for number in sorted({work.find_network_number(run) for run in runs if run.reference}):
-        yield from _reference(work.explained[number])
+        yield from _list_reference_artifacts(work.explained[number])
     for spec in find_needed_rankings(work, runs):
-        yield _ranking(work, spec)
+        yield _make_ranking_artifact(work, spec)
     for step in list_scoring_network_steps(work, runs, ()):
         yield from list_made_artifacts(step)
 
@@ -50,56 +50,56 @@ def read_recorded_checksums(work: SuiteWork, results: Iterable[RunResult]) -> It
         run, own = result.run, work.find_explained_network(result.run)
         if result.rankings and (spec := work.make_row_ranking_spec(run)):
             if spec not in rankings:
-                rankings[spec] = _ranking(work, spec), work.rankings.checksums(spec)
+                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.checksums(spec)
             ranking, known = rankings[spec]
             if ranking.checksum:
                 here = result.rankings if result.rankings in known else ranking.checksum
                 yield RecordedChecksum(run.key, ranking.what, result.rankings, here)
         if result.weights and own.store.has():
-            yield RecordedChecksum(run.key, _title(own), result.weights, own.store.checksum())
+            yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.checksum())
 
 
 def list_made_artifacts(step: Step) -> list[Artifact]:
     """Return the files that a finished step has made for many runs."""
     first, *rest = step.job.arguments
     if step.kind == "reference":
-        return list(_reference(first))
+        return list(_list_reference_artifacts(first))
     if step.kind == "network":
         (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
         return [Artifact(key, name, first.stored(key).checksum(), key)]
     if step.kind == "tune":
         common, row = rest
-        rankings, name = _ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
+        rankings, name = _read_ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
         found = first.stored(make_tuned_key(common.key, rankings)).checksum()
         return [Artifact(step.keys[0], name, found, common.key, rankings)]
-    return [_ranking(first, rest[0])] if step.kind == "seal" else []
+    return [_make_ranking_artifact(first, rest[0])] if step.kind == "seal" else []
 
 
-def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
+def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield an artifact for each split: the weights of an explained network with its predictions on the split."""
-    reference, title = explained.reference.key, _title(explained)
+    reference, title = explained.reference.key, _make_network_title(explained)
     for split in explained.splits:
-        found = _reference_checksum(explained, split)
+        found = _compute_reference_checksum(explained, split)
         yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", found, reference)
 
 
-def _title(explained: ReferenceModel) -> str:
+def _make_network_title(explained: ReferenceModel) -> str:
     """Return the name of an explained network in messages."""
     return f"{explained.step} of {explained.work.suite.title}"
 
 
-def _ranking(work: SuiteWork, spec: RankingSpec) -> Artifact:
-    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(work, spec))
+def _make_ranking_artifact(work: SuiteWork, spec: RankingSpec) -> Artifact:
+    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _read_ranking_checksum(work, spec))
 
 
-def _ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
+def _read_ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
     return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
 
 
-def _reference_checksum(explained: ReferenceModel, split: Split) -> str:
+def _compute_reference_checksum(explained: ReferenceModel, split: Split) -> str:
     """Return the checksum of a network's weights and its predictions on a split; empty if they are missing."""
     store = explained.store
-    if not (store.has() and store.predicted(split)):
+    if not (store.has() and store.has_predictions(split)):
         return ""
     arrays = store.predictions(split)._asdict()
     predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})

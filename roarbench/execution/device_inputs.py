@@ -167,16 +167,18 @@ def _find_strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsig
     """Return the strata of these test images; those of a small test split are kept for other runs."""
     if images.test.pixels.size <= _KEPT:
         return _compute_strata(images, cell.unit, cell.fill)[rows]
-    return _compute_strata_of(images, cell.unit, cell.fill, rows)
+    return _compute_strata_of_rows(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
 def _compute_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
     starts = range(0, len(images.test.pixels), _AT_ONCE)
-    return np.concatenate([_compute_strata_of(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
+    return np.concatenate(
+        [_compute_strata_of_rows(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts]
+    )
 
 
-def _compute_strata_of(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+def _compute_strata_of_rows(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
     pixels = torch.from_numpy(images.test.pixels[rows])
     ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)

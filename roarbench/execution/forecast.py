@@ -93,11 +93,11 @@ def find_existing_shared_inputs(
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
-    def predicted(number: int) -> bool:
+    def has_predictions(number: int) -> bool:
         store = StoredReference(workspace.references, make_reference(suite, data, number))
-        return all(map(store.predicted, list_ranked_splits(suite)))
+        return all(map(store.has_predictions, list_ranked_splits(suite)))
 
-    def checksum(row: RankedSplit) -> str:
+    def find_rankings_checksum(row: RankedSplit) -> str:
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
         return load_rankings_checksum(rankings.folder(spec) / MANIFEST)
 
@@ -105,9 +105,9 @@ def find_existing_shared_inputs(
         key = make_common_network(suite, data, *common).key
         return StoredNetwork(workspace.networks, make_tuned_key(key, *ranked_by) if ranked_by else key).has()
 
-    ranked = {row: found for row in needed.rankings if (found := checksum(row))}
+    ranked = {row: found for row in needed.rankings if (found := find_rankings_checksum(row))}
     return SharedInputs(
-        {number for number in needed.references if predicted(number)},
+        {number for number in needed.references if has_predictions(number)},
         ranked.keys(),
         {common for common in needed.common if has(common)},
         {(common, row) for common, row in needed.tuned if row in ranked and has(common, ranked[row])},
@@ -176,7 +176,7 @@ class Plan:
         """Format the report for a terminal, with a line for each part."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
-        return "\n".join(self._lines())
+        return "\n".join(self._format_lines())
 
     def brief(self) -> str:
         """Return three lines: trainings, duration and disk."""
@@ -187,19 +187,19 @@ class Plan:
         return "\n".join(
             (
                 f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
-                f"  time {self._clock(rates)}",
+                f"  time {self._format_duration_with_rates(rates)}",
                 f"  {trained}; disk {format_bytes(self._disk)}, "
                 f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
             )
         )
 
-    def _clock(self, rates: Rates) -> str:
+    def _format_duration_with_rates(self, rates: Rates) -> str:
         unknown = (
             "" if None not in rates.seconds(self.work).values() else "; parts without a measurement are not included"
         )
-        return f"{_together(self.wall(rates))} of wall time with {self._by(rates)}{unknown}"
+        return f"{_format_total(self.wall(rates))} of wall time with {self._describe_rates(rates)}{unknown}"
 
-    def _lines(self) -> Iterator[str]:
+    def _format_lines(self) -> Iterator[str]:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.seconds(work) for rates in self.estimates]
@@ -208,13 +208,13 @@ class Plan:
         for part in (part for part in PARTS if seldom.get(part, True)):
             known = (parts[part] for parts in seconds)
             words = ("not measured" if time is None else format_duration(time) for time in known)
-            rows.append([part, self._what(part), *words])
+            rows.append([part, self._describe_part(part), *words])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for part, what, *times in rows:
             right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
             yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
-            yield f"  together {self._clock(rates)}"
+            yield f"  together {self._format_duration_with_rates(rates)}"
         disk = f"disk {format_bytes(self._disk)}"
         if work.extracted:
             disk += f", {format_bytes(work.extracted)} of it for the masks that the workers' trainings use"
@@ -228,7 +228,7 @@ class Plan:
         device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
         yield from _format_designs(self.designs, device)
 
-    def _what(self, part: str) -> str:
+    def _describe_part(self, part: str) -> str:
         work = self.work
         retrained = work.trainings - work.references
         return {
@@ -243,14 +243,14 @@ class Plan:
             "scoring": f"{work.images_scored:,} images",
         }[part]
 
-    def _by(self, rates: Rates) -> str:
+    def _describe_rates(self, rates: Rates) -> str:
         workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
         if rates.gpus:
             workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
         return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
-def _together(seconds: float) -> str:
+def _format_total(seconds: float) -> str:
     days = seconds / _DAY
     long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
     return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"

@@ -71,7 +71,7 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
     """Return the images `start` … `stop - 1`, normalised, with the predictions to explain as targets."""
     images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls ignore targets
-    if store.predicted(split):
+    if store.has_predictions(split):
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = torch.from_numpy(images.pixels[start:stop])
@@ -113,14 +113,14 @@ def make_maps_and_ties(
     ids = make_image_ids(split, start, stop).numpy()
 
     @cache
-    def drawn(d: int) -> Tensor:
+    def draw_once(d: int) -> Tensor:
         return send_to_device(torch.from_numpy(draw_tie_order(ids, d)), choose_device())
 
     if choose_device().type == "cpu":
-        return make_maps_for_networks(request, split, start, stop), drawn
+        return make_maps_for_networks(request, split, start, stop), draw_once
     with ThreadPoolExecutor(1) as thread:  # the GPU makes maps meanwhile
-        thread.map(drawn, sizes)
-        return make_maps_for_networks(request, split, start, stop), drawn
+        thread.map(draw_once, sizes)
+        return make_maps_for_networks(request, split, start, stop), draw_once
 
 
 class _Explaining(NamedTuple):
@@ -134,7 +134,7 @@ class _Explaining(NamedTuple):
 def _start_explaining(
     explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
 ) -> _Explaining:
-    batch = load_batch(explained, split, start, stop, _norm(explained, estimators[0]))
+    batch = load_batch(explained, split, start, stop, _choose_normalisation(explained, estimators[0]))
     images = explained.work.images
     if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
@@ -143,20 +143,20 @@ def _start_explaining(
     return _Explaining(explained, estimators, batch)
 
 
-def _norm(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
+def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
-        return _variant_maps(parts)
+        return _make_variant_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.network_of(part.explained.number))
     made = zip(parts, [found for _, alike in networks for found in _explain_submissions(list(alike))], strict=True)
-    return [{estimator.id: _twin_of(found, estimator) for estimator in part.estimators} for part, found in made]
+    return [{estimator.id: _blur_if_twin(found, estimator) for estimator in part.estimators} for part, found in made]
 
 
-def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
+def _blur_if_twin(made: TimedMap, estimator: Estimator) -> TimedMap:
     """Return a submission's maps, blurred if the estimator is a blurred twin."""
     if estimator.twin != "blurred":
         return made
@@ -192,12 +192,12 @@ def find_map_device(estimator: Estimator) -> str:
     return "cpu" if estimator.submitted and CUDA not in estimator.marks else name_device(choose_device())
 
 
-def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
     asked = first.work.suite.maps if one.uses_shared_pass else Making.FLOAT32
     models = [
-        None if one.control else _network(each, one.explained_variant, asked, each.store.checksum())
+        None if one.control else _load_network(each, one.explained_variant, asked, each.store.checksum())
         for each, _, _ in parts
     ]
     precision = choose_precision(asked.precision, choose_device())
@@ -207,7 +207,9 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            Subject(estimators, model, batch.part(rows).to(choose_device()), _norm(explained, one).black)
+            Subject(
+                estimators, model, batch.part(rows).to(choose_device()), _choose_normalisation(explained, one).black
+            )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
         made.append(compute_maps_together(subjects, precision, told.append))
@@ -240,7 +242,7 @@ def _join_maps(
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
+def _load_network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
     """Load the network that a group explains, on the device, once per process and checksum.
 
     Unless `maps` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if `maps`
@@ -296,10 +298,10 @@ def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
     # a class without images gets the zero image
     apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
     std = np.array(Normalisation.of(images).std)[:, None, None]
-    return ClassImages(torch.from_numpy(apart / std).float(), _weights(images))
+    return ClassImages(torch.from_numpy(apart / std).float(), _fit_classifier_weights(images))
 
 
-def _weights(images: ImageData) -> Tensor:
+def _fit_classifier_weights(images: ImageData) -> Tensor:
     """Fit the linear classifier by ridge regression on thumbnails of the training images and their mirror images."""
     train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
     side = (min(_SIDE, height), min(_SIDE, width))

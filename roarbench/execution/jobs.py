@@ -74,14 +74,14 @@ def train_reference(explained: ReferenceModel) -> str:
     store, note = explained.store, ""
     with store.lock():
         if not store.has():
-            note = _make_reference(explained)
+            note = _make_and_store_reference(explained)
         for split in explained.splits:
-            if not store.predicted(split):
-                store.save_predictions(split, _predictions(explained, split))
+            if not store.has_predictions(split):
+                store.save_predictions(split, _compute_predictions(explained, split))
     return note
 
 
-def _make_reference(explained: ReferenceModel) -> str:
+def _make_and_store_reference(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it; return a message about its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.checkpoint(reference.key), work.images
@@ -98,7 +98,7 @@ def _make_reference(explained: ReferenceModel) -> str:
     return checkpoint.note
 
 
-def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
+def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
@@ -113,7 +113,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
     rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    model, norm, loss = _network(judge, run, rankings, checkpoint)
+    model, norm, loss = _train_or_load_scored_network(judge, run, rankings, checkpoint)
     removed = find_test_masks(images, run, rankings)
     logits = predict(
         model, make_test_inputs(images, run, rankings, removed), norm, choose_scoring_batch_size(images.record.size)
@@ -126,7 +126,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
         bits=pack_answers(correct),
         seconds=time.perf_counter() - start,
         provenance=read_run_provenance(run),
-        probability=_target_probability(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
+        probability=_pack_target_probabilities(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
         rankings=rankings.checksum if rankings else "",
         smoothness=None if removed is None else compute_smoothness(removed, images.record.shape, run.cell.unit),
         weights=weights,
@@ -135,7 +135,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
     return ScoredRuns([result], checkpoint.note)
 
 
-def _network(
+def _train_or_load_scored_network(
     judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
@@ -148,7 +148,7 @@ def _network(
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_scoring_network(work, run, rankings), norm, None
     model = work.start(run.recipe_record, run.seed).to(choose_device())
-    inputs, labels = _inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+    inputs, labels = _make_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
@@ -177,7 +177,7 @@ def _make_mask_normalisation(images: ImageData, run: Run) -> Normalisation:
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
-def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
+def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
     """Return the inputs of a run's network on a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
@@ -203,14 +203,14 @@ def make_test_inputs(
     images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
 ) -> Inputs:
     """Return the test inputs; for a matched twin with the masks `removed`, otherwise with the masks of the rankings."""
-    if removed is not None and _twin(run) == MATCHED_IMAGE:
+    if removed is not None and _find_twin_kind(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, removed, run.cell)
-    return _inputs(images, run, rankings, Split.TEST)
+    return _make_inputs(images, run, rankings, Split.TEST)
 
 
 def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings by which a run removes features; some twins exchange them between images."""
-    if _twin(run) != OTHER_IMAGE:
+    if _find_twin_kind(run) != OTHER_IMAGE:
         return rankings
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
     shared = run.cell.retrain is ScoredNetwork.COMMON
@@ -219,7 +219,7 @@ def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Ra
     return replace(rankings, splits=given)
 
 
-def _twin(run: Run) -> str:
+def _find_twin_kind(run: Run) -> str:
     """Return the kind of twin of a run's row; empty for rows that are not twins and for untouched images."""
     row = run.cell.estimator_record
     return row.twin if row else ""
@@ -231,7 +231,7 @@ def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> N
         return None
     planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
     removed = find_removed_bits(planes, cell.t, cell.order, layout)
-    if _twin(run) != MATCHED_IMAGE:
+    if _find_twin_kind(run) != MATCHED_IMAGE:
         return removed
     others = _pair_images(images, Split.TEST, run.seed)
     return make_packed_other_image_masks(images, run, rankings, removed, others)
@@ -242,7 +242,7 @@ def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
-def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:
+def _pack_target_probabilities(judge: ReferenceModel, logits: Tensor) -> bytes:
     targets = torch.from_numpy(judge.store.predictions(Split.TEST).targets)
     return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())
 
@@ -257,7 +257,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     check_fill(first.cell.fill, first.cell.retrain)
     rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
-    judges = {each: _judge(each, each.store.checksum()) for each in map(work.find_scored_network, runs)}
+    judges = {each: _load_scoring_network(each, each.store.checksum()) for each in map(work.find_scored_network, runs)}
     results, remarks = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")
     for _, found in groupby(sorted(runs, key=level_of), key=level_of):
@@ -288,7 +288,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _judge(scored: ReferenceModel, weights: str) -> Scored:
+def _load_scoring_network(scored: ReferenceModel, weights: str) -> Scored:
     """Load an explained network for scoring, on the device, once per process and checksum."""
     return Scored(scored.trained().to(choose_device()), scored.norm)
 

@@ -52,9 +52,9 @@ def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console
         verify_inputs(work, [])
     for estimator in dict.fromkeys(name for name, _ in todo):
         mine = [spec for (name, _), spec in todo.items() if name == estimator]
-        explained = _explain(work.explained[0], estimator, mine[0].images)
+        explained = _make_quantus_input(work.explained[0], estimator, mine[0].images)
         values = [np.asarray(score_maps(spec.metric, explained)) for spec in mine]
-        scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
+        scores = [_make_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
         put_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
     return finished._replace(suite_results=load_results(results.suite, store, results.data, results.limit))
@@ -72,21 +72,21 @@ def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
     else:
         subset = channels * height * width // 8
         made = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
-    found = _call(made, explained)
+    found = _call_metric(made, explained)
     return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps) or (n,)
 
 
-def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
+def _call_metric(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
     model, images, targets, maps = explained
     if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
         return np.full(len(maps), np.nan)
-    with _numpy_seeded(), warnings.catch_warnings():
+    with _seed_numpy(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
         found = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
     return np.array(found, dtype=np.float64)
 
 
-def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
+def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
@@ -95,13 +95,13 @@ def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusI
     return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), maps)
 
 
-def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
+def _make_score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
     defined = values[np.isfinite(values)]
     return Score(spec, estimator, float(defined.mean()) if len(defined) else None, len(defined), versions)
 
 
 @contextmanager
-def _numpy_seeded() -> Iterator[None]:
+def _seed_numpy() -> Iterator[None]:
     """Seed NumPy's global generator, Quantus' only source of random numbers, and restore its state afterwards."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(SEED)  # noqa: NPY002

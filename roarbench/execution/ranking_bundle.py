@@ -52,14 +52,14 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
         CallerError: The folder exists, the store lacks some of the files, or the suite has no explained network.
         StoreError: A file was altered, or the folder cannot be written.
     """
-    specs = [] if references_only else _specs(work)
-    root, names = work.workspace.root, _names(work, specs)
+    specs = [] if references_only else _list_ranking_specs(work)
+    root, names = work.workspace.root, _list_file_paths(work, specs)
     if not names:
         raise CallerError(f"{work.suite.title} has no explained network; leave --references-only out")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
     there = [name for name in names if (root / name).exists()]
-    if lacking := sorted(_needed(names) - {*there}):
+    if lacking := sorted(_select_required_files(names) - {*there}):
         seen = f"{root} lacks {format_count(len(lacking), 'file')} of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` creates them", "run"))
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
@@ -82,7 +82,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     """
     root, index = work.workspace.root, read_shipped_index(folder)
     # a folder without rankings has only explained networks
-    specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []
+    specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
     _check_names(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
@@ -94,7 +94,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         with store.database.write() as connection:
             put_remarks(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
         places = sorted({str(Path(name).parent) for name in index.files})
-        for place in [place for place in places if not _has(root, place, index.files)]:
+        for place in [place for place in places if not _has_equal_folder(root, place, index.files)]:
             (root / place).parent.mkdir(parents=True, exist_ok=True)
             (copy / place).rename(root / place)
             flush_to_disk((root / place).parent)
@@ -111,12 +111,12 @@ def _name_source(copy: Path, source: Path, outcome: str) -> Iterator[None]:
         raise StoreError(f"{outcome}: {fit_on_one_line(seen, 300)}") from None
 
 
-def _specs(work: SuiteWork) -> list[RankingSpec]:
+def _list_ranking_specs(work: SuiteWork) -> list[RankingSpec]:
     runs = list_runs(work.suite, work.images.fingerprint, work.images.limit).values()
     return find_needed_rankings(work, list(runs))
 
 
-def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
+def _list_file_paths(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
@@ -125,7 +125,7 @@ def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
     return [f"{(place / name).relative_to(root)}" for place, files in places.items() for name in (*files, MANIFEST)]
 
 
-def _needed(names: Iterable[str]) -> set[str]:
+def _select_required_files(names: Iterable[str]) -> set[str]:
     """Return the files that an export must have: all except predictions, which can be computed from weights."""
     return {name for name in names if not name.endswith(".npz")}
 
@@ -161,8 +161,8 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
-    wanted = {*_names(work, specs)}
-    wanted = _needed(wanted) | (wanted & {*index.files})
+    wanted = {*_list_file_paths(work, specs)}
+    wanted = _select_required_files(wanted) | (wanted & {*index.files})
     for names, where in ((found, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
@@ -174,7 +174,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.trained()
         weights[explained.reference.key] = explained.store.checksum()
-        for split in filter(explained.store.predicted, explained.splits):
+        for split in filter(explained.store.has_predictions, explained.splits):
             _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
     found = []
     for spec in specs:
@@ -194,10 +194,10 @@ def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
         raise ValueError(f"{place} has {seen:,} {split} images, expected {expected:,}")
 
 
-def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
+def _has_equal_folder(root: Path, place: str, files: Mapping[str, str]) -> bool:
     """Return whether a store already has a folder; raise StoreError if its files differ."""
     own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
-    own = {name: noted for name, noted in own.items() if name in _needed(own) or (root / name).exists()}
+    own = {name: noted for name, noted in own.items() if name in _select_required_files(own) or (root / name).exists()}
     if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
         raise StoreError(f"{root / place} already has different files; use a new --store")
     return (root / place).exists()

@@ -45,7 +45,7 @@ def rank_shard(
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, FailureReason] = {}
-        size = _batch_size(work, todo) if todo else 1
+        size = _choose_batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
             asked = [spec for spec in todo if spec not in failed]
             ranked, reasons = _rank_batch(work, asked, split, first, min(first + size, stop))
@@ -76,7 +76,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
     return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
 
 
-def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
+def _choose_batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
     """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
         return count_images_per_batch(work, len(specs))

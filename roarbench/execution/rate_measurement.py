@@ -71,13 +71,13 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
     _refuse_fills(suite, work)
     keep_freed_cpu_memory()  # workers do the same
-    too_large = _too_large(suite, work) if where.type == "cuda" else ()
+    too_large = _find_too_large_recipes(suite, work) if where.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), where)
     explained = _count_affordable(EXPLAIN * flops, choose_explanation_batch_size(suite), where)
     n = max(batch, explained)
     inputs = draw_random_degraded_images(record.shape, n, where)
-    generator, norm = torch.Generator().manual_seed(0), _norm(record)
+    generator, norm = torch.Generator().manual_seed(0), _find_normalisation(record)
     model = build_suite_network(suite, generator).to(where)
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
@@ -88,8 +88,8 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
     ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
-    photo, scored = _photograph(record), choose_scoring_batch_size(record.size)
-    trains, scores, explains = _kinds(work)
+    photo, scored = _make_photograph(record), choose_scoring_batch_size(record.size)
+    trains, scores, explains = _find_kinds_of_work(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
     clock, processor = time.perf_counter(), time.process_time()
     rates = Rates(
@@ -97,14 +97,14 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_time_second_call(lambda: decode_image(photo, record)),
-        train=_train_seconds(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
+        train=_time_training(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
         predict=_time_second_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
         / n,  # per image, not per padded batch
         explain=_time_second_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
         / explained,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
         rank=_time_second_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
-        fill=_fill_seconds(suite, work),
+        fill=_time_fills(suite, work),
     )
     if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
@@ -125,14 +125,14 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), choose_device())
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
-    return _train_seconds(replace(recipe, batch=batch), model, record, flops)
+    return _time_training(replace(recipe, batch=batch), model, record, flops)
 
 
-def _norm(record: DatasetRecord) -> Normalisation:
+def _find_normalisation(record: DatasetRecord) -> Normalisation:
     return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
 
 
-def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
+def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
     """Return the mean seconds per training image; at each image size, the second half of the steps is timed.
 
     All sizes are in one short training on random images, which sees each size as often as a complete training does. The
@@ -144,7 +144,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
     inputs, seconds = draw_random_degraded_images(record.shape, images, where), 0.0
-    training = Training(model, inputs, labels, _norm(record), short, 0)
+    training = Training(model, inputs, labels, _find_normalisation(record), short, 0)
     clock = _choose_clock(where)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
@@ -164,7 +164,7 @@ def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) 
     return max(_LEAST[where.type], min(most, affordable) // sizes)
 
 
-def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
+def _find_too_large_recipes(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
     """Try one step of each training; return the recipes that exceed this process's share of memory, with reasons."""
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
@@ -176,13 +176,13 @@ def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ..
         model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
-            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _norm(record), one_step, 0)
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _find_normalisation(record), one_step, 0)
         except NoRoom as error:
             found.append((name, str(error)))
     return tuple(found)
 
 
-def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
+def _find_kinds_of_work(work: Work | None) -> tuple[bool, bool, bool]:
     """Return whether there is work to train, to score and to explain."""
     if work is None:
         return True, True, True
@@ -224,12 +224,12 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, where: torc
     return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
 
 
-def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
+def _time_fills(suite: SuiteSpec, work: Work | None) -> float:
     """Time fills that are computed from kept features, in seconds per image, with half removed in squares."""
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills or (work is not None and not work.images_filled):
         return 0.0
-    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=choose_device())
+    photo = torch.tensor(decode_image(_make_photograph(record), record).pixels, device=choose_device())
     images = photo.expand(_FEW, -1, -1, -1)
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
@@ -239,7 +239,7 @@ def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
     )
 
 
-def _photograph(record: DatasetRecord) -> bytes:
+def _make_photograph(record: DatasetRecord) -> bytes:
     """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
     coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
     side = PHOTO * record.size
@@ -253,7 +253,7 @@ def measure_training_speeds(suite: SuiteSpec) -> Speeds:
 
     For ResNet-50 this takes minutes, mostly because it is compiled twice.
     """
-    return {name: _measure(suite, mode) for name, mode in _MODES.items()}
+    return {name: _measure_training_speed(suite, mode) for name, mode in _MODES.items()}
 
 
 def format_training_speeds(speeds: Speeds) -> str:
@@ -264,8 +264,8 @@ def format_training_speeds(speeds: Speeds) -> str:
     )
 
 
-def _measure(suite: SuiteSpec, mode: str) -> float | str:
-    with _compiling(mode):
+def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
+    with _set_compilation_mode(mode):
         try:
             rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
         except Exception as error:  # a compiler may raise anything, and the error is the measured result
@@ -274,7 +274,7 @@ def _measure(suite: SuiteSpec, mode: str) -> float | str:
 
 
 @contextmanager
-def _compiling(mode: str) -> Iterator[None]:
+def _set_compilation_mode(mode: str) -> Iterator[None]:
     """Set the mode of torch's compiler for trainings of this process; an empty mode turns compilation off."""
     before = os.environ.pop(COMPILING, None)
     try:

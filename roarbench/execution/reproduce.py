@@ -115,7 +115,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
-        _keep_source(store, run, fresh)
+        _store_submission_source(store, run, fresh)
         again = _rerun(SuiteWork(fresh, images, suite, weights), run, request.workers, console)
     made = Reproduction(stored, again, _compute_margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
@@ -206,7 +206,7 @@ def _find_given_weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) ->
     return tuple(known[each] if each in needed else "" for each in suite.given.split(","))
 
 
-def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
+def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
     estimator_id = EstimatorId.read(run.cell.estimator)
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:

@@ -159,7 +159,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
         _try_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
     store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
-    images = _decode(request, workspace, console)
+    images = _decode_images(request, workspace, console)
     note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
     return SuiteWork(workspace, images, request.suite, request.weights)
 
@@ -200,7 +200,7 @@ def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
     unknown = [
         score
         for number, (score, made) in enumerate(zip(_list_reference_runs(results), work.explained, strict=True))
-        if number not in results.references and (runs or made.store.predicted(Split.TEST))
+        if number not in results.references and (runs or made.store.has_predictions(Split.TEST))
     ]
     return [*unknown, *(run for run in runs if run not in unknown)] if has_explained_model(suite) else runs
 
@@ -294,7 +294,7 @@ def _try_weights(request: Request) -> None:
         load_starting_weights(start, build_suite_network(suite, generator), record.channels, suite.model)
 
 
-def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:
+def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start = time.monotonic()
     record = request.suite.dataset_record
     # this machine's CPUs decode photographs, even if remote workers do the rest

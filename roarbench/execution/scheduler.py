@@ -153,7 +153,7 @@ class _Runner:
                 look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
                 self._pause = min(2 * self._pause, LAST_LOOK)
             if self._begun:
-                yield from self._collect()
+                yield from self._collect_outcomes()
             elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
                 time.sleep(max(0.0, look - time.monotonic()))
@@ -166,16 +166,16 @@ class _Runner:
             for step in made:
                 self._end_elsewhere(step)
             wishes = [step for step in ready if step not in made and not self._leave_to_others(step)]
-            yield from self._claim({step.make_lease_request(self._data): step for step in wishes})
+            yield from self._claim_leases({step.make_lease_request(self._data): step for step in wishes})
 
-    def _claim(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
+    def _claim_leases(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
         if not wishes:
             return
         answer = self._store.claim_leases(list(wishes), self._owner, self._engine.idle)
         for wish, step in wishes.items():
             keys = set(wish.keys)
             if wish in answer.granted:
-                yield from self._start(step, answer.granted[wish])
+                yield from self._start_step(step, answer.granted[wish])
             elif keys <= answer.done:
                 yield self._end_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
@@ -189,12 +189,12 @@ class _Runner:
             else:
                 self._schedule.queue(step.job.name)
 
-    def _start(self, step: Step, number: int) -> Iterator[Event]:
+    def _start_step(self, step: Step, number: int) -> Iterator[Event]:
         self._beats.start_renewing(step.keys, number)
         self._begun[step.job.name] = _RunningStep(number, time.monotonic())
         self._pause = _FIRST_LOOK
         if reason := self._schedule.find_obstacle(step):
-            yield from self._fail(step, reason)
+            yield from self._record_failure(step, reason)
         elif step.made():
             self._release(step)
             self._remove_running(step)
@@ -225,7 +225,7 @@ class _Runner:
         self._schedule.record_end(step)
         return Event(step, "", elsewhere=True)
 
-    def _collect(self) -> Iterator[Event]:
+    def _collect_outcomes(self) -> Iterator[Event]:
         ended = self._engine.wait(_PATIENCE)
         # a CallerError ends the command, so other outcomes are recorded first
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
@@ -242,7 +242,7 @@ class _Runner:
             return
         try:
             if not self._retry_if_interrupted(step, outcome):
-                for event in self._record(step, outcome):
+                for event in self._record_outcome(step, outcome):
                     yield event._replace(seconds=outcome.seconds, running=self._list_running())
         except LostLease:
             self._give_up(step)
@@ -274,7 +274,7 @@ class _Runner:
         self._store.release_leases(step.keys, self._owner)
         return True
 
-    def _record(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
+    def _record_outcome(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
         if isinstance(outcome.error, CallerError):
             raise outcome.error
         if outcome.error is not None:
@@ -282,7 +282,7 @@ class _Runner:
             reason = f"{outcome.error}{tries}"
             if not step.runs:  # the first failure of a submission counts for all its jobs
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
-            yield from self._fail(step, reason)
+            yield from self._record_failure(step, reason)
             return
         cut_off = self._schedule.cut_off[step.job.name]
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
@@ -300,7 +300,7 @@ class _Runner:
         self._schedule.record_end(step)
         yield Event(step, "", "; ".join(filter(None, notes)))
 
-    def _fail(self, step: Step, reason: str) -> Iterator[Event]:
+    def _record_failure(self, step: Step, reason: str) -> Iterator[Event]:
         """Record that a step failed, by itself or for the reason of an earlier step."""
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)

@@ -47,7 +47,7 @@ def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
         if store.has():
             return ""
         controls = work.list_control_ranking_specs(common.unit)
-        cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
+        cuts = [cut for spec in controls for cut in _list_masks_of_row(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
         model = work.start(recipe, common.seed).to(choose_device())
         inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
@@ -66,8 +66,8 @@ def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec
     with store.lock():
         if store.has():
             return
-        model = _load(work, common.key)
-        cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
+        model = _load_stored_network(work, common.key)
+        cuts, seed = _list_masks_of_row(rankings, common.order, masks), _TUNING + common.seed
         inputs = make_images_with_exchanged_masks(images, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = make_tuning_recipe(find_recipe(common.recipe))
@@ -82,15 +82,15 @@ def load_scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -
     It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
     tuning.
     """
-    return _load(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
+    return _load_stored_network(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
-def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
+def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
     """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
     return [StreamedMask(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
-def _load(work: SuiteWork, key: str) -> nn.Module:
+def _load_stored_network(work: SuiteWork, key: str) -> nn.Module:
     network = work.network(0)
     network.load_state_dict(work.stored(key).weights())
     return network.to(choose_device())

@@ -60,7 +60,7 @@ def store_submissions(
         workspace.keep_submission(submission.file_id, submission.source)
     for found in accepted:
         note_findings(store.database, found.submission.id, found.warnings)
-    return _entries(submissions, mode, [found.pace for found in accepted])
+    return _make_entries(submissions, mode, [found.pace for found in accepted])
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> Accepted:
@@ -75,7 +75,7 @@ def preview_submissions(
     """Read files without storing them; check and time them if `measured`, unless they run unsandboxed or on a GPU."""
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
-    return _entries(
+    return _make_entries(
         submissions, mode, [check_submission(each, console, mode.suite).pace for each in submissions if run]
     )
 
@@ -85,7 +85,7 @@ def read_submissions(paths: Sequence[Path]) -> list[Submission]:
     return list(dict.fromkeys(map(read_submission, paths)))
 
 
-def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
+def _make_entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
     # checks are timed on a CPU, not on a GPU
     mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)

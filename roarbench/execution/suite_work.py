@@ -141,7 +141,7 @@ class ReferenceModel:
     @property
     def made(self) -> bool:
         """Return whether the weights and predictions exist."""
-        return all(self.store.predicted(split) for split in self.splits)
+        return all(self.store.has_predictions(split) for split in self.splits)
 
     @property
     def norm(self) -> Normalisation:

@@ -94,8 +94,8 @@ def count_work(
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_by_reference(suite, found)) for split, found in rankings.items()]
-    sizes = {row: counts[row.split] * _planes_size(suite, row.unit) for row in needed.rankings}
+    parts = [(counts[split], *_group_by_explained_network(suite, found)) for split, found in rankings.items()]
+    sizes = {row: counts[row.split] * _count_plane_bytes(suite, row.unit) for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
     images = train + test if points else 0
@@ -120,8 +120,10 @@ def count_work(
         images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
-        extracted=_extracted(suite, points, train, test),
-        memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
+        extracted=_count_extracted_bytes(suite, points, train, test),
+        memory=_count_memory_bytes(
+            suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0
+        ),
         images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
@@ -135,7 +137,7 @@ def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
     return train + test if cell.retrain.trains else test
 
 
-def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
+def _count_plane_bytes(suite: SuiteSpec, unit: Unit) -> int:
     """Return the bytes of one image's bit-planes."""
     layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
     return layout.planes * layout.width
@@ -179,27 +181,27 @@ def compute_micro_batch_size(recipe: Recipe, train: int) -> int:
     return min(recipe.micro_batch or recipe.batch, train)
 
 
-def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
+def _count_memory_bytes(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = compute_micro_batch_size(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(choose_explanation_batch_size(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
-    bits = 0 if _streams(suite, train) else train * features // 8
+    bits = 0 if _needs_streaming(suite, train) else train * features // 8
     training = step * _FLOAT + bits + _count_prepared_bytes(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)
 
 
-def _streams(suite: SuiteSpec, train: int) -> bool:
+def _needs_streaming(suite: SuiteSpec, train: int) -> bool:
     """Return whether the removed bits of all training images are too large for a worker's memory."""
     return train * prod(suite.dataset_record.shape) // 8 >= _HELD
 
 
-def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
+def _count_extracted_bytes(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
     """Return the bytes of removed bits that one of these runs extracts to a file; of training images if it trains."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
-    if not networks or not _streams(suite, train):
+    if not networks or not _needs_streaming(suite, train):
         return 0
     return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
 
@@ -210,7 +212,7 @@ def _count_prepared_bytes(recipe: Recipe, train: int, features: int) -> int:
     return round(train * features * _KEPT) if kept else 0
 
 
-def _by_reference(
+def _group_by_explained_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return the estimators, and separately the submissions, that explain each network."""

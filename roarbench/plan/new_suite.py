@@ -58,14 +58,14 @@ def write_suite(
 
 def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
     """Return the text of a suite's file; `place` is the path of the images relative to that file."""
-    text = (_on_rows if record.tabular else _on_images)(name, record, place)
+    text = (_write_table_suite if record.tabular else _write_image_suite)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
 
 
-def _on_images(name: str, record: DatasetRecord, place: str) -> str:
-    asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+def _write_image_suite(name: str, record: DatasetRecord, place: str) -> str:
+    asking = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = zip(write_recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (
@@ -80,8 +80,8 @@ references = 3  # explained networks; with only one, verdicts hold for this netw
 # tuned_on = "test"  # if the suite has only matched gain: training images then need no maps
 
 [data]
-{_where(record, place)}
-{_split(record)}
+{_write_location(record, place)}
+{_write_split(record)}
 size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
 channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 
@@ -104,11 +104,11 @@ levels = [0.9]  # fewer than above, as a network is trained for each row, level 
 """
 
 
-def _ids(*names: str) -> str:
+def _format_ids(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
 
-def _where(record: DatasetRecord, place: str) -> str:
+def _write_location(record: DatasetRecord, place: str) -> str:
     if record.own == FOLDERS:
         return f"images = {format_toml(place)}  # one folder per class; relative to this file"
     return f"""\
@@ -117,7 +117,7 @@ image_column = {format_toml(record.image_column)}  # the images, as the bytes of
 label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
 
 
-def _split(record: DatasetRecord) -> str:
+def _write_split(record: DatasetRecord) -> str:
     if record.share:
         return f"""\
 test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
@@ -152,11 +152,11 @@ def write_recipe_lines(images: int) -> tuple[str, ...]:
     )
 
 
-def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
+def _write_table_suite(name: str, record: DatasetRecord, place: str) -> str:
     many = 20 if record.train_images <= _CHEAP else 5
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    asked = _ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    asked = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
         classes += (

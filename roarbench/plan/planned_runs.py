@@ -35,10 +35,10 @@ class Point:
 @cache  # a board requests every suite's points repeatedly
 def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
     """Return all points of a suite, each once; points on untouched images (t = 0) come first in every block."""
-    return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
+    return tuple(dict.fromkeys(point for block in suite.blocks for point in _list_block_points(suite, block)))
 
 
-def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
+def _list_block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
     if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
@@ -108,17 +108,17 @@ def make_common_network(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetwork:
     """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
-    place = (suite.dataset, data, suite.model, suite.recipe, _families(suite.controls))
-    return CommonNetwork(*place, order, unit, seed, _tuning(suite.recipe, suite.tuned_on), fill)
+    place = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
+    return CommonNetwork(*place, order, unit, seed, _describe_tuning(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
-def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
+def _list_control_families(controls: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(find_estimator(name).fingerprint for name in controls)
 
 
 @cache
-def _tuning(recipe: str, masks: Split) -> str:
+def _describe_tuning(recipe: str, masks: Split) -> str:
     tuning = make_record(make_tuning_recipe(find_recipe(recipe)))
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
@@ -234,11 +234,11 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: i
     blocks = [block for block in suite.blocks if row is None or row in map(find_ranking_estimator, block.estimators)]
     trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
     if number is not None:
-        trained = [block for block in trained if number in set(_ranking_for(suite, block, row))]
+        trained = [block for block in trained if number in set(_find_ranked_networks(suite, block, row))]
     return tuple(Split) if trained else (Split.TEST,)
 
 
-def _ranking_for(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
+def _find_ranked_networks(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
     """Yield the numbers of the explained networks whose rankings by a row are used for a block's seeds."""
     for name in block.estimators:
         if row in (find_ranking_estimator(name), None):

@@ -11,7 +11,7 @@ from roarbench.enums import Precision
 from roarbench.errors import CallerError, UnknownName
 
 
-def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
+def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
     """Make a recipe of Hooker et al. 2019, table 1: ResNet-50, fixed steps, learning rate per 256 images.
 
     No current GPU holds the activations of 4,096 images, so a batch is computed in parts of 256 (docs/decisions/0015).
@@ -29,72 +29,78 @@ def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) 
     )
 
 
-def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation, warmup: float = 1) -> Recipe:
+def _make_small_recipe(
+    name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation, warmup: float = 1
+) -> Recipe:
     """Make a recipe of few epochs for small images, with the weight decay of Zagoruyko & Komodakis 2016."""
     return Recipe(name, 1, epochs, batch, peak, warmup, Decay.LINEAR, augmentation, weight_decay=5e-4)
 
 
-def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)) -> Recipe:
+def _make_convergent_recipe(
+    name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)
+) -> Recipe:
     """Make a recipe for explained and retrained networks that trains until convergence, with shifts and flips.
 
     With flips alone, or after few epochs, networks learn the positions of the masks, which then determine a row's
     accuracy (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
     """
-    return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
+    return replace(_make_small_recipe(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
 
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
-def _fast(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
+def _make_fast_recipe(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
     """Make a short version of another recipe: fewer epochs, small images first, a higher learning rate."""
-    small = _small(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
+    small = _make_small_recipe(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
     return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
 
 
 _TABLE = (
-    _paper("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
-    _paper("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
-    _paper("imagenet-100", steps=20_000, images=73_200, batch=256, rate_per_256=0.1),
-    _paper("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
-    _small("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
-    _small("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
+    _make_paper_recipe("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
+    _make_paper_recipe("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
+    _make_paper_recipe("imagenet-100", steps=20_000, images=73_200, batch=256, rate_per_256=0.1),
+    _make_paper_recipe("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
+    _make_small_recipe("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
+    _make_small_recipe("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
     replace(
-        _fast("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
+        _make_fast_recipe("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
         weight_decay=1e-4,
         sides=_TO_224,
     ),
     replace(
-        _small("imagenet-augmented", epochs=5, batch=256, peak=0.05, augmentation=Augmentation.CROP_FLIP, warmup=0.5),
+        _make_small_recipe(
+            "imagenet-augmented", epochs=5, batch=256, peak=0.05, augmentation=Augmentation.CROP_FLIP, warmup=0.5
+        ),
         weight_decay=1e-4,
         start="torchvision:resnet50-v1@0676ba61",
     ),
-    _fast("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
-    _fast("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
-    _small("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),
-    _small("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
-    _small("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
-    _small("fashion-mnist", epochs=10, batch=128, peak=0.2, augmentation=Augmentation.SHIFT, warmup=2),
-    _second("quick", epochs=10, batch=64, peak=0.4, sides=(0.5, 0.5, 0.75, 1.0)),
-    _second("study-cifar10", epochs=12, batch=128, peak=0.4),
-    _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
-    _second("fashion-mnist", epochs=10, batch=128, peak=0.2),
+    _make_fast_recipe("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
+    _make_fast_recipe("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
+    _make_small_recipe("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),
+    _make_small_recipe("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
+    _make_small_recipe("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
+    _make_small_recipe("fashion-mnist", epochs=10, batch=128, peak=0.2, augmentation=Augmentation.SHIFT, warmup=2),
+    _make_convergent_recipe("quick", epochs=10, batch=64, peak=0.4, sides=(0.5, 0.5, 0.75, 1.0)),
+    _make_convergent_recipe("study-cifar10", epochs=12, batch=128, peak=0.4),
+    _make_convergent_recipe("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
+    _make_convergent_recipe("fashion-mnist", epochs=10, batch=128, peak=0.2),
     # for transformers and ConvNeXts: AdamW with the weight decay of Dosovitskiy et al. 2021, table 3
     replace(
-        _small("modern", epochs=20, batch=64, peak=2e-3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
+        _make_small_recipe("modern", epochs=20, batch=64, peak=2e-3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
         optimiser=Optimiser.ADAMW,
         weight_decay=0.05,
     ),
     # for perceptrons on tables: AdamW with the weight decay of its authors
     replace(
-        _small("tabular", epochs=20, batch=32, peak=5e-3, augmentation=Augmentation.NONE),
+        _make_small_recipe("tabular", epochs=20, batch=32, peak=5e-3, augmentation=Augmentation.NONE),
         optimiser=Optimiser.ADAMW,
         weight_decay=0.01,
         precision=Precision.FLOAT32,
     ),
-    _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
-    _small("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
-    _small("planted-corners", epochs=6, batch=64, peak=0.3, augmentation=Augmentation.CORNERS, warmup=0.5),
+    _make_small_recipe("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
+    _make_small_recipe("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
+    _make_small_recipe("planted-corners", epochs=6, batch=64, peak=0.3, augmentation=Augmentation.CORNERS, warmup=0.5),
 )
 RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
@@ -106,7 +112,7 @@ class RecipeSetting(NamedTuple):
     read: Callable[[Any], object]  # converts a string or number; ValueError or OverflowError for other values
 
 
-def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
+def _accept_range(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
     def read(value: Any) -> float:
         if isinstance(value, bool):
             raise ValueError
@@ -118,38 +124,40 @@ def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeS
     return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
 
-def _one_of(kind: type[StrEnum]) -> RecipeSetting:
+def _accept_member(kind: type[StrEnum]) -> RecipeSetting:
     return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
 
 
-def _flag(value: Any) -> bool:
+def _read_flag(value: Any) -> bool:
     if str(value) not in ("True", "true", "False", "false"):  # TOML's boolean, or the word in a title
         raise ValueError
     return str(value) in ("True", "true")
 
 
-def _start(value: Any) -> object:
+def _read_starting_weights(value: Any) -> object:
     if value != "" and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
         raise ValueError
     return value
 
 
 SETTINGS = {  # in the order of titles
-    "epochs": _within(float, 0.01, 10_000),
-    "batch": _within(int, 1, 65_536),
-    "peak": _within(float, 1e-7, 100),
-    "warmup": _within(float, 0, 1000),
-    "decay": _one_of(Decay),
-    "augmentation": _one_of(Augmentation),
-    "precision": _one_of(Precision),
-    "momentum": _within(float, 0, 0.9999),
-    "weight_decay": _within(float, 0, 10),
-    "smoothing": _within(float, 0, 0.9),
-    "sides": _within(float, 0.1, 1),  # one side per part of the training, joined by `+`
-    "micro_batch": _within(int, 0, 65_536),
-    "optimiser": _one_of(Optimiser),
-    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _start),  # published weights at the start of training
-    "compile": RecipeSetting("true or false", _flag),
+    "epochs": _accept_range(float, 0.01, 10_000),
+    "batch": _accept_range(int, 1, 65_536),
+    "peak": _accept_range(float, 1e-7, 100),
+    "warmup": _accept_range(float, 0, 1000),
+    "decay": _accept_member(Decay),
+    "augmentation": _accept_member(Augmentation),
+    "precision": _accept_member(Precision),
+    "momentum": _accept_range(float, 0, 0.9999),
+    "weight_decay": _accept_range(float, 0, 10),
+    "smoothing": _accept_range(float, 0, 0.9),
+    "sides": _accept_range(float, 0.1, 1),  # one side per part of the training, joined by `+`
+    "micro_batch": _accept_range(int, 0, 65_536),
+    "optimiser": _accept_member(Optimiser),
+    "start": RecipeSetting(
+        "torchvision:NAME/WEIGHTS", _read_starting_weights
+    ),  # published weights at the start of training
+    "compile": RecipeSetting("true or false", _read_flag),
 }
 
 
@@ -172,7 +180,7 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     for key in values:
         if key not in SETTINGS:
             raise UnknownName("setting of a recipe", key, SETTINGS)
-    read = {key: _read(key, values[key]) for key in SETTINGS if key in values}
+    read = {key: _read_setting(key, values[key]) for key in SETTINGS if key in values}
     other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
     said = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
     made: Recipe = replace(recipe, **other, changes=f"({said})" if said else "")  # type: ignore[arg-type]
@@ -182,18 +190,18 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     return made
 
 
-def _read(key: str, value: object) -> object:
+def _read_setting(key: str, value: object) -> object:
     if key == "sides":
-        parts = tuple(_value(key, part) for part in value) if isinstance(value, list | tuple) else ()
+        parts = tuple(_convert_value(key, part) for part in value) if isinstance(value, list | tuple) else ()
         if not parts:
             raise CallerError(
                 f"sides is {value!r}, expected a list of fractions of the image side; write sides = [0.5, 1.0]"
             )
         return parts
-    return _value(key, value)
+    return _convert_value(key, value)
 
 
-def _value(key: str, value: object) -> object:
+def _convert_value(key: str, value: object) -> object:
     try:
         if not isinstance(value, str | int | float):
             raise ValueError

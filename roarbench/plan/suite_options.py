@@ -49,7 +49,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
         asked = _set_fill_and_unit(block, fill, unit)
-        if why := _why_not_measured(asked, suite):
+        if why := _explain_impossible_cells(asked, suite):
             reasons[asked.protocol.name] = why
         elif asked == block or (asked.protocol, asked.unit, asked.fill) not in places:
             blocks[asked] = None
@@ -75,7 +75,7 @@ def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
     return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
 
 
-def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
+def _explain_impossible_cells(block: Block, suite: SuiteSpec) -> str:
     """Explain why the cells of a block are impossible; empty if they are possible."""
     tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:

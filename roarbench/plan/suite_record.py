@@ -26,7 +26,7 @@ def set_content_version(made: SuiteSpec) -> SuiteSpec:
 
     Files with equal content have the same version, whatever their location, comments, names and order.
     """
-    suite = replace(made, version=hash_value(_computed(made))[:DIGITS])
+    suite = replace(made, version=hash_value(_make_content_record(made))[:DIGITS])
     try:
         check_field_values(suite)
     except ValueError as error:
@@ -58,15 +58,20 @@ def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
 def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a user's suite as JSON values, without the local path of its data."""
     assert suite.own is not None, "the others are in the table"
-    return {"name": suite.name, "about": suite.about, **_computed(suite), "left_out": dict(suite.own.left_out)}
+    return {
+        "name": suite.name,
+        "about": suite.about,
+        **_make_content_record(suite),
+        "left_out": dict(suite.own.left_out),
+    }
 
 
 def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     """Return the suite that `write_suite_record` has converted to these values."""
-    blocks = tuple(_block(each) for each in values["blocks"])
+    blocks = tuple(_read_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
-    networks = tuple(_network(each) for each in values.get("networks", ()))
-    found = _dataset(dataset) if isinstance(dataset, dict) else None
+    networks = tuple(_read_given_network(each) for each in values.get("networks", ()))
+    found = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if found is None:
         find_dataset(dataset)
     _check_values(values, [(values["model"], source), *((each.model, each.source) for each in networks)], blocks)
@@ -92,7 +97,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     return suite
 
 
-def _network(values: Mapping[str, Any]) -> GivenNetwork:
+def _read_given_network(values: Mapping[str, Any]) -> GivenNetwork:
     """Read a given network; only published weights get a path, because a file may have moved."""
     made = GivenNetwork(**values)
     return replace(made, weights=made.published)
@@ -110,7 +115,7 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
         raise ValueError(f"it has {count:,} runs, expected at most {_MOST_RUNS:,}")
 
 
-def _computed(suite: SuiteSpec) -> dict[str, Any]:
+def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
     networks = [make_record(replace(each, weights="")) for each in suite.networks]
@@ -126,7 +131,7 @@ def _computed(suite: SuiteSpec) -> dict[str, Any]:
     } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN, [])}
 
 
-def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
+def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
     """Read the record of a user's data, without local paths."""
     found = DatasetRecord(**values).anywhere
     check_field_values(found)
@@ -142,7 +147,7 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
     return found
 
 
-def _block(values: Mapping[str, Any]) -> Block:
+def _read_block(values: Mapping[str, Any]) -> Block:
     for name in values["estimators"]:
         find_estimator(name)
     estimators, levels = tuple(values["estimators"]), tuple(map(float, values["levels"]))

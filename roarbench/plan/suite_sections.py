@@ -123,7 +123,7 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     found: dict[str, GivenNetwork] = {}
     for text in top.texts("networks"):
         with top.naming():
-            one = _given_network(text, base)
+            one = _read_given_network(text, base)
             if one.given in found:
                 raise CallerError(
                     f"networks has '{text}' with the same weights as another network; list each network once"
@@ -132,14 +132,14 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     return tuple(found.values())
 
 
-def _given_network(text: str, base: Path) -> GivenNetwork:
+def _read_given_network(text: str, base: Path) -> GivenNetwork:
     name, at, weights = text.partition("@")
     if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
         return GivenNetwork(name, name, "", name)
     if not at:
         ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
         raise CallerError(f"networks has '{text}', which specifies no weights; write {ways}")
-    model, source = _named_network(name, base, "networks has")
+    model, source = _find_network_and_source(name, base, "networks has")
     if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
         return GivenNetwork(model, f"{name}/{weights}", "", text)
     file = str(base / weights)
@@ -163,22 +163,22 @@ def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
     if weights and not name.startswith(_TORCHVISION):
         raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.naming():
-        model, source = _named_network(name, base, "name is")
+        model, source = _find_network_and_source(name, base, "name is")
     return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
 
 
-def _named_network(name: str, base: Path, said: str) -> tuple[str, str]:
+def _find_network_and_source(name: str, base: Path, said: str) -> tuple[str, str]:
     """Return the name of a network, and the source of its file; empty for a built-in one."""
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
     if found := _FILE.fullmatch(name):
-        return _network_file(base / found["file"], found["function"])
+        return _read_network_file(base / found["file"], found["function"])
     if ":" in name or name.endswith(".py"):
         raise CallerError(f"{said} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
     raise UnknownName("network", name, sorted(MODELS))
 
 
-def _network_file(path: Path, function: str) -> tuple[str, str]:
+def _read_network_file(path: Path, function: str) -> tuple[str, str]:
     try:
         content = path.read_bytes()
         source = content.decode()
@@ -213,8 +213,8 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
         model, source, start = networks[0].model, networks[0].source, ""
     else:
         model, source, start = read_network_section(top.section("network"), base)
-    recipe = _recipe(top.section("recipe"), None, start)
-    reference_recipe = _recipe(top.section("reference_recipe"), recipe, start)
+    recipe = _read_recipe(top.section("recipe"), None, start)
+    reference_recipe = _read_recipe(top.section("reference_recipe"), recipe, start)
     given = read_published_weights(top)
     references = len(networks) or len(given) or top.whole("references", 1, MOST, 3)
     blocks = read_blocks(top, dataset)
@@ -247,7 +247,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
     )
 
 
-def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
+def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     """Read a recipe: a built-in recipe with the settings of the section."""
     with section.naming():
         like = find_recipe(section.text("like", default.title if default else None))

@@ -137,14 +137,14 @@ def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
     roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names, suite)))))
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_in_block(block, names, suite)))))
         for block in suite.blocks
     )
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, entered=suite.entered | (set(joined.estimators) - set(suite.estimators)))
 
 
-def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
+def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
     """Yield the added estimators, and their twins, that belong to one block of the suite."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:

@@ -47,7 +47,7 @@ class TomlTable:
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a string that is not empty; without a default, the key is required."""
-        text: str = self._get(
+        text: str = self._read_value(
             key,
             default,
             'a string; write {key} = "…"',
@@ -58,41 +58,43 @@ class TomlTable:
     def flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         expected = "true or false; write {key} = " + str(not default).lower()
-        return bool(self._get(key, default, expected, lambda one: isinstance(one, bool)))
+        return bool(self._read_value(key, default, expected, lambda one: isinstance(one, bool)))
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
         expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
-        return float(self._get(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
+        return float(self._read_value(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
-        number: int = self._get(key, default, expected, lambda one: type(one) is int and low <= one <= high)
+        number: int = self._read_value(key, default, expected, lambda one: type(one) is int and low <= one <= high)
         return number
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of strings without duplicates."""
         expected = 'a list of names; write {key} = ["…"]'
-        return tuple(dict.fromkeys(self._get(key, default, expected, _list_of(lambda one: isinstance(one, str)))))
+        return tuple(
+            dict.fromkeys(self._read_value(key, default, expected, _make_list_check(lambda one: isinstance(one, str))))
+        )
 
     def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
-        fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
-        return tuple(sorted({float(one) for one in self._get(key, None, expected, fits)}))
+        fits = _make_list_check(lambda one: _is_number(one) and low <= one <= high)
+        return tuple(sorted({float(one) for one in self._read_value(key, None, expected, fits)}))
 
     def listed(self, key: str) -> tuple[float, ...]:
         """Return a list of numbers, unsorted."""
         expected = "a list of numbers; write {key} = [0.485, 0.456, 0.406]"
-        return tuple(map(float, self._get(key, None, expected, _list_of(_is_number))))
+        return tuple(map(float, self._read_value(key, None, expected, _make_list_check(_is_number))))
 
     def section(self, key: str) -> "TomlTable":
         """Return a table; an empty one if it is missing."""
         expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
             self._refuse_similar(key, dict)
-        value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
+        value = self._read_value(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
@@ -108,7 +110,7 @@ class TomlTable:
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
-        found = self._get(key, None, expected, _list_of(lambda one: isinstance(one, dict)))
+        found = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
         return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
 
     def rest(self) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class TomlTable:
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
             raise self.wrong(f"no key '{name}'; did you mean '{key}'?")
 
-    def _get(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
+    def _read_value(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
@@ -157,5 +159,5 @@ def _is_number(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
 
 
-def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _make_list_check(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and bool(value) and all(map(fits, value))

@@ -124,7 +124,7 @@ class StoredReference(StoredNetwork):
         noted = self._noted().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
-    def predicted(self, split: Split) -> bool:
+    def has_predictions(self, split: Split) -> bool:
         """Return whether the predictions on a split are stored."""
         return (self.folder / f"{split}.npz").exists()
 

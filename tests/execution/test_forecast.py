@@ -157,7 +157,7 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(mo
 
     monkeypatch.setattr(rate_measurement, "fit", fit)
     for nothing, tried in (("references", "quick@1"), ("images_retrained", "quick-reference@1")):
-        found = rate_measurement._too_large(OLDER["quick@1"], WORK._replace(**{nothing: 0}))
+        found = rate_measurement._find_too_large_recipes(OLDER["quick@1"], WORK._replace(**{nothing: 0}))
         assert found == ((tried, tried),)
 
 

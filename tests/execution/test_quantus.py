@@ -65,7 +65,7 @@ def faithfulness_correlation(explained):
 
 @pytest.mark.slow
 def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(tmp_path):
-    explained = quantus._explain(make_work(tmp_path).explained[0], "grad", 64)
+    explained = quantus._make_quantus_input(make_work(tmp_path).explained[0], "grad", 64)
     for metric, slowly in zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True):
         # a correlation divides by the small spread of the losses, so rounding weighs more there
         tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
@@ -74,7 +74,7 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
         spec = list_score_specs(SUITE, "")["grad", metric]
         flat_map = score_maps(metric, explained._replace(maps=np.ones_like(explained.maps)))
         for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
-            score = quantus._score(spec, "grad", found, {})
+            score = quantus._make_score(spec, "grad", found, {})
             assert (score.value, score.count) == (values.mean() if count else None, count)
 
 

@@ -50,14 +50,14 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
     for key, own in store.read_results(keys_of(runs)).items():
         result = expected[key]
         assert (own.bits, own.probability, own.smoothness) == (result.bits, result.probability, result.smoothness)
-    assert [work.explained[0].store.predicted(split) for split in Split] == [False, True]
+    assert [work.explained[0].store.has_predictions(split) for split in Split] == [False, True]
     assert not list(work.workspace.rankings.rglob("train*.arrow"))
     more, made = make_work(tmp_path / "part"), (tmp_path / "part").rglob("*")
     before = {path: path.read_bytes() for path in made if path.suffix in (".arrow", ".npz", ".pt")}
     runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
     assert failed(run_missing(more, runs, store, InlineEngine())) == []
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert all(more.explained[0].store.predicted(split) for split in Split)
+    assert all(more.explained[0].store.has_predictions(split) for split in Split)
 
 
 def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
