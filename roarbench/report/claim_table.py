@@ -33,12 +33,15 @@ from roarbench.stats.verdicts import Verdict, judge_comparisons
 def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
     """Return mean accuracies of a suite's complete and consistent cells; empty if networks are at chance."""
     roar, unretrained = (
-        {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
+        {suite_results.suite.dataset: _collect_mean_accuracies(suite_results, protocol, unit)}
+        for protocol in (ROAR, MORF)
     )
     return Tables(roar, unretrained)
 
 
-def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
+def _collect_mean_accuracies(
+    suite_results: SuiteResults, protocol: Protocol, unit: Unit
+) -> dict[str, dict[float, float]]:
     scores = suite_results.collect_correctness(protocol, unit)
     if suite_results.at_chance_warning or scores is None or UNTOUCHED not in scores.correct:
         return {}
@@ -61,7 +64,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
     """Return a suite's accuracies under ROAR and without retraining."""
     roar = evidence.roar
 
-    def drawn(name: str, t: float) -> Sample | None:
+    def get_draws(name: str, t: float) -> Sample | None:
         if not roar.repeated:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
@@ -71,7 +74,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.accuracy((name, t)) if t else roar.areas.get(name)
 
-    return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), drawn)
+    return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
 
 
 def collect_negated_gains(evidence: Evidence) -> Measure:
@@ -107,11 +110,11 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     for name, measure in measures.items():
         clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record[name] = _tested(claim, measure, clear, asked=name == "ours" or claim.by_networks)
+            record[name] = _make_verdict_record(claim, measure, clear, asked=name == "ours" or claim.by_networks)
     return records
 
 
-def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
+def _make_verdict_record(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
     if not asked:
         return Finding(Holds.UNASKED, 0, 0, ())._asdict() | {"significant": None}
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
@@ -122,18 +125,18 @@ def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
     return {
         **evidence.suite_results.identity,
         "at_chance": bool(evidence.suite_results.at_chance_warning),
-        "one_network": _one_network(evidence),
+        "one_network": _has_one_network(evidence),
     }
 
 
 def make_results_title(evidence: Evidence) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
     suite_results = evidence.suite_results
-    title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
+    title = suite_results.title + (f", {ONE_NETWORK}" if _has_one_network(evidence) else "")
     return ". ".join(filter(None, (title, suite_results.at_chance_warning)))
 
 
-def _one_network(evidence: Evidence) -> bool:
+def _has_one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.explained_networks) == 1
 
 
@@ -147,11 +150,11 @@ def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) ->
 def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
     """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measure, pair))}
     return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
 
 
-def _difference(measure: Measure, pair: Pair) -> Sample | None:
+def _subtract_draws(measure: Measure, pair: Pair) -> Sample | None:
     one, other = (measure.draws(name, pair.t) for name in (pair.estimator, pair.control))
     return one.minus(other) if one and other else None
 
@@ -176,11 +179,11 @@ def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
     width = max((len(words) for name, words in said.items() if any(name in row for row in records)), default=0)
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")
-        lines += [f"  {words:{width}}  {_words(row[name])}" for name, words in said.items() if name in row]
+        lines += [f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in said.items() if name in row]
     return "\n".join(lines)
 
 
-def _words(record: dict[str, Any]) -> str:
+def _describe_verdict(record: dict[str, Any]) -> str:
     finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -56,13 +56,13 @@ class TwoQuestions:
         """Return the estimators by own-network gain, then the controls by ROAR gain."""
         roar, own = self._by_name
 
-        def key(name: str) -> tuple[bool, float]:
+        def make_sort_key(name: str) -> tuple[bool, float]:
             control = find_estimator(name).control
             row = (roar if control else own).get(name)
             value = row.gain.value if row else None
             return control, -(float("-inf") if value is None else value)
 
-        return sorted({**own, **roar}, key=key)
+        return sorted({**own, **roar}, key=make_sort_key)
 
     @property
     def display_names(self) -> dict[str, str]:
@@ -74,7 +74,10 @@ class TwoQuestions:
         """Return the cells of each row, in the order of the names."""
         roar, own = self._by_name
         titles = {name: " ".join((self.display_names[name], *self.signs(name))) for name in self.names}
-        return [(title, *_roar_cells(roar.get(name)), *_own_cells(own.get(name))) for name, title in titles.items()]
+        return [
+            (title, *_format_roar_cells(roar.get(name)), *_format_own_network_cells(own.get(name)))
+            for name, title in titles.items()
+        ]
 
     @property
     def _by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
@@ -145,7 +148,7 @@ class TwoQuestions:
         return f"95% intervals (images, networks, seeds); {SAME} not significant"
 
 
-def _roar_cells(row: Row | None) -> tuple[str, str]:
+def _format_roar_cells(row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.estimator == RANDOM:
@@ -154,7 +157,7 @@ def _roar_cells(row: Row | None) -> tuple[str, str]:
     return format_interval(row.gain), verdict
 
 
-def _own_cells(row: Row | None) -> tuple[str, str]:
+def _format_own_network_cells(row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.network is None:
@@ -172,7 +175,7 @@ def has_combined_table(suite: SuiteSpec) -> bool:
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
     """Build the joint table; CallerError if neither table has any of these rows."""
     named = results.suite.estimators if rows is None else rows
-    tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
+    tables = [_make_single_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
         raise CallerError(
             f"suite '{results.suite.name}' has neither roar nor own-network for {', '.join(named)}; leave them out"
@@ -180,7 +183,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
     return TwoQuestions(*tables)
 
 
-def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
+def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
     """Build one of the two tables; it may have none of these rows."""
     table = make_table(Evidence(results, find_default_unit(results.suite, protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
@@ -212,7 +215,7 @@ def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes
     return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *said))
 
 
-def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
+def _name_tables(table: TwoQuestions) -> dict[str, SuiteTable]:
     """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
     return {"roar": table.roar, "own_network": table.own}
 
@@ -220,14 +223,15 @@ def _parts(table: TwoQuestions) -> dict[str, SuiteTable]:
 def list_shared_values_by_table(table: TwoQuestions) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
-    of_each = {name: list_shared_values(each) for name, each in _parts(table).items()}
+    of_each = {name: list_shared_values(each) for name, each in _name_tables(table).items()}
     return {"suite": suite.name, "version": suite.version, **of_each}
 
 
 def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
     found = {
-        part: {row.estimator: make_plain_row(each, row) for row in each.rows} for part, each in _parts(table).items()
+        part: {row.estimator: make_plain_row(each, row) for row in each.rows}
+        for part, each in _name_tables(table).items()
     }
     return [
         {"estimator": name, "control": find_estimator(name).control}
@@ -238,7 +242,9 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
-    parts = {part: {row["estimator"]: row for row in list_flat_rows(each)} for part, each in _parts(table).items()}
+    parts = {
+        part: {row["estimator"]: row for row in list_flat_rows(each)} for part, each in _name_tables(table).items()
+    }
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
         keys = [key for key in next(iter(rows.values()), {}) if key not in ("estimator", "protocol")]

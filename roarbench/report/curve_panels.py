@@ -216,8 +216,8 @@ def make_figure(chart: Chart) -> Figure:
     styles = choose_styles(chart.all_curves)
     places = ((block, family) for block in blocks for family in block.families)
     for (block, family), axes in zip(places, panels, strict=True):
-        _dress(axes, chart, block, family)
-        measured, published = _members(block.curves, family), _members(block.published, family)
+        _set_up_axes(axes, chart, block, family)
+        measured, published = _select_family(block.curves, family), _select_family(block.published, family)
         for curve in published:
             draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
@@ -244,7 +244,7 @@ class _Block(NamedTuple):
         return list(dict.fromkeys(curve.family for curve in self.nonempty_curves if not curve.control)) or [""]
 
 
-def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
+def _select_family(curves: Sequence[Curve], family: str) -> list[Curve]:
     return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
 
 
@@ -252,18 +252,20 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     """Place title, panels and notes in inches, with room for all labels."""
     panels_of = max(len(block.families) for block in blocks)
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
-    cells = _cells(blocks, columns)
+    cells = _arrange_panels(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (_members(block.nonempty_curves, family) for block in blocks for family in block.families)
+    members = (_select_family(block.nonempty_curves, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
-    labels = 0.45 + max(_text_inches(format_estimator_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
+    labels = 0.45 + max(
+        _measure_text(format_estimator_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves
+    )
     left, between, margin = 0.7, 0.8, 0.15
-    words = max(_text_inches(word, TITLE_POINTS) for word in chart.title.split())
+    words = max(_measure_text(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
     heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
-    notes = _notes(chart, width - 2 * margin)
+    notes = _write_notes(chart, width - 2 * margin)
     below = 0.65 + len(notes) * LINE_INCHES
     height = heading + rows * panel_height + (rows - 1) * between + below
 
@@ -280,7 +282,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     return figure, panels
 
 
-def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
+def _arrange_panels(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
     cells: list[tuple[int, int]] = []
     for block in blocks:
         row = cells[-1][0] + 1 if cells else 0
@@ -288,7 +290,7 @@ def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
     return cells
 
 
-def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
+def _set_up_axes(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
@@ -299,7 +301,7 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_limits(block.nonempty_curves))
+    axes.set_ylim(*_compute_limits(block.nonempty_curves))
     form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
@@ -308,14 +310,14 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
 
 
-def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
+def _compute_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     values = [value for curve in curves for row in (curve.accuracy, curve.low, curve.high) for value in row]
     shown = [value for value in values if value is not None]
     room = 0.05 * max(max(shown) - min(shown), 0.02)
     return min(shown) - room, max(shown) + room
 
 
-def _notes(chart: Chart, width: float) -> list[str]:
+def _write_notes(chart: Chart, width: float) -> list[str]:
     """Return the caption and the names of curves without points, in lines of at most `width` inches."""
     missing = [curve.estimator for curve in chart.curves if not curve.end]
     notes = [chart.caption]
@@ -331,7 +333,7 @@ def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
     lines: list[str] = []
     filled = width
     for word in text.split():
-        needed = _text_inches(f"n{word}", points)  # the letter n stands for the space
+        needed = _measure_text(f"n{word}", points)  # the letter n stands for the space
         if filled + needed > width:
             lines.append(word)
             filled = needed
@@ -341,6 +343,6 @@ def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
     return lines
 
 
-def _text_inches(text: str, points: float) -> float:
+def _measure_text(text: str, points: float) -> float:
     plain = text.replace("$", "S")  # matplotlib would read two dollar signs as a formula
     return float(TextPath((0, 0), plain, size=points).get_extents().width) / 72 if plain.strip() else 0.0

@@ -41,24 +41,24 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
     new = {file: results for file, results in found.items() if file.path not in known}
     if not new:
         return "There is no new file, and all published rows are unchanged.\n"
-    lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
+    lines = [(f"`{file.path}`", f"{file.rows:,}", _list_names(results), file.about) for file, results in new.items()]
     parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
     for suite in dict.fromkeys(file.suite for file in new):
         parts += [
             f"### {suite} with the new results",
-            _board(folder, suite, [file for file in found if file.suite == suite]),
+            _format_board(folder, suite, [file for file in found if file.suite == suite]),
         ]
     return "\n\n".join(
         [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
     )
 
 
-def _names(results: list[RunResult]) -> str:
+def _list_names(results: list[RunResult]) -> str:
     names = {result.run.cell.estimator for result in results} - {CLEAN}
     return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 
 
-def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
+def _format_board(folder: Path, name: str, files: list[PublishedFile]) -> str:
     with TemporaryDirectory() as temporary, ResultsStore.open(find_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
@@ -125,13 +125,13 @@ def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str
     return [
         f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
         f"{len(conflicts)} are stored already with other predictions and were not imported",
-        *(f"other predictions: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
+        *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other predictions: {more} more runs"] if more > 0 else []),
         *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
     ]
 
 
-def _conflict(conflict: Conflict) -> str:
+def _describe_conflict(conflict: Conflict) -> str:
     run, stored, found = conflict.stored.run, conflict.stored, conflict.found
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
     return (

@@ -51,17 +51,17 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
     should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
     """
-    found = [_doubt_unbeaten_control(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    found = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         found.append(Doubt("not 0", words, grave=True))
-    found += [*_doubt_unbeaten_twins(row, protocol), *_doubt_provenance(evidence, row.estimator)]
-    found += [*_doubt_ties(evidence, row.estimator), *_doubt_noise(evidence, row.estimator)]
-    found += _doubt_causes(evidence, protocol, row.estimator)
+    found += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, row.estimator)]
+    found += [*_find_tie_doubts(evidence, row.estimator), *_find_noise_doubts(evidence, row.estimator)]
+    found += _find_other_causes(evidence, protocol, row.estimator)
     return tuple(Doubt(typeset(each.short), typeset(each.sentence), each.grave) for each in found)
 
 
-def _doubt_unbeaten_control(found: ControlComparison, protocol: Protocol) -> Doubt:
+def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = find_display_name(found.nearest)
     side = "Significantly worse than" if found.below else "Not significantly different from"
@@ -70,7 +70,7 @@ def _doubt_unbeaten_control(found: ControlComparison, protocol: Protocol) -> Dou
     return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
 
 
-def _doubt_unbeaten_twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
+def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     """Yield the twins that a row does not beat; twins on another explained network may be as good."""
     for kind, over in row.delta_twins.items():
         found = row.over(kind)
@@ -81,7 +81,7 @@ def _doubt_unbeaten_twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
             yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
 
-def _doubt_provenance(evidence: Evidence, name: str) -> Iterator[Doubt]:
+def _find_provenance_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
@@ -96,32 +96,32 @@ def _doubt_provenance(evidence: Evidence, name: str) -> Iterator[Doubt]:
         yield Doubt("changed code", words)
 
 
-def _doubt_ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
+def _find_tie_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     if words := describe_ties(evidence.suite_results, name):
         yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
 
 
-def _doubt_noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
+def _find_noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     share = evidence.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
         yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
-def _doubt_causes(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_other_causes(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     here = do_warnings_apply_to(protocol)
     aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."
     for mark in find_row_marks(evidence, name):
         if mark.kind == MASKS:
-            yield from _doubt_masks_alone(evidence, mark, name, aside)
+            yield from _find_mask_doubts(evidence, mark, name, aside)
         elif mark.words:
             short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
             grave = here and mark.grade is Grade.STRONG
             yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.words)}.{aside}", grave)
 
 
-def _doubt_masks_alone(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
+def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
     """Yield the accuracy of a row's masks alone, if it is over half of that of the row's images (both above chance).
 
     Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no

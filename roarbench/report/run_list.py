@@ -72,7 +72,7 @@ class Named(NamedTuple):
 def find_runs(store: ResultsStore, name: str) -> Named:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
-        name = _whole_id(store, name)
+        name = _complete_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", Hint("; `{}` lists its results", "status"))
@@ -83,7 +83,7 @@ def find_runs(store: ResultsStore, name: str) -> Named:
     return Named([key], describe_run(Point(run.cell, run.seed)), built_in)
 
 
-def _whole_id(store: ResultsStore, name: str) -> str:
+def _complete_id(store: ResultsStore, name: str) -> str:
     """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
     entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
     if len(entries) > 1 and name not in entries:
@@ -109,23 +109,27 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     return {
         "key": key,
         "run": describe_run(Point(run.cell, run.seed)),
-        "state": "done" if result else _open_state(store, key, bool(failed)),
-        "suites": [suite.title for suite in list_suites(store.database) if _has(suite, run)],
+        "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
+        "suites": [suite.title for suite in list_suites(store.database) if _has_run(suite, run)],
         "record": make_record(run),
-        "outcome": _outcome(result) if result else None,
+        "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [
             {"created": created.isoformat(), "verdict": verdict, "correct": correct}
             for created, verdict, correct in read_reproductions(store.database, key)
         ],
-        "provenance": _provenance(result) if result else None,
-        "rankings": _rankings(result, folder) if result else None,
-        "failures": [_note(failure, reason=failure.reason, code=failure.code_version) for failure in failed],
-        "forgotten": [_note(row, what=_gone(row), reason=row.reason, who=row.who) for row in gone],
+        "provenance": _make_provenance_record(result) if result else None,
+        "rankings": _make_rankings_record(result, folder) if result else None,
+        "failures": [
+            _make_note_record(failure, reason=failure.reason, code=failure.code_version) for failure in failed
+        ],
+        "forgotten": [
+            _make_note_record(row, what=_describe_archived_row(row), reason=row.reason, who=row.who) for row in gone
+        ],
     }
 
 
-def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
+def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> str:
     """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
     if key in {lease.key for lease in store.list_leases()}:
         return "running"
@@ -134,7 +138,7 @@ def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
     return "missing" if failed else "forgotten"
 
 
-def _has(suite: SuiteSpec, run: Run) -> bool:
+def _has_run(suite: SuiteSpec, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator
@@ -146,7 +150,7 @@ def _has(suite: SuiteSpec, run: Run) -> bool:
     return any(build_run(asked, point, run.data, run.limit) == run for point in points)
 
 
-def _outcome(result: RunResult) -> dict[str, Any]:
+def _make_outcome_record(result: RunResult) -> dict[str, Any]:
     return {
         "correct": result.correct,
         "total": result.total,
@@ -158,12 +162,12 @@ def _outcome(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _provenance(result: RunResult) -> dict[str, Any]:
+def _make_provenance_record(result: RunResult) -> dict[str, Any]:
     origin = result.provenance
     return {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
 
 
-def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
+def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {
@@ -173,11 +177,11 @@ def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
     }
 
 
-def _note(row: Failure | Forgotten, **said: str) -> dict[str, str]:
+def _make_note_record(row: Failure | Forgotten, **said: str) -> dict[str, str]:
     return {"created": row.created.isoformat(), **said}
 
 
-def _gone(row: Forgotten) -> str:
+def _describe_archived_row(row: Forgotten) -> str:
     if row.kind == "result":
         return f"result, {row.row['correct']} of {row.row['total']} correct"
     return f"failure, {row.row['reason']}"
@@ -185,11 +189,11 @@ def _gone(row: Forgotten) -> str:
 
 def format_run(found: dict[str, Any]) -> str:
     """Format the details of a run for a terminal, a line per value."""
-    lines = [found["run"], *_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
-    lines += _pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
+    lines = [found["run"], *_format_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
+    lines += _format_pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
     for part in ("outcome", "rankings", "provenance", "record"):
         if found[part]:
-            lines += [part, *_pairs(found[part])]
+            lines += [part, *_format_pairs(found[part])]
     for part in ("reproductions", "failures", "forgotten"):
         lines += [part] * bool(found[part])
         for note in found[part]:
@@ -198,11 +202,11 @@ def format_run(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _pairs(values: dict[str, Any], indent: str = "  ") -> list[str]:
+def _format_pairs(values: dict[str, Any], indent: str = "  ") -> list[str]:
     lines = []
     for name, value in values.items():
         if isinstance(value, dict):
-            lines += [f"{indent}{name}", *_pairs(value, indent + "  ")]
+            lines += [f"{indent}{name}", *_format_pairs(value, indent + "  ")]
         elif isinstance(value, list):
             lines += [f"{indent}{name:<12} {' '.join(value) or 'not in this store'}"]
         else:

@@ -64,21 +64,21 @@ def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, pa
 
 def make_replication_record(found: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
     """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
-    parts = {protocol.name.replace("-", "_"): one and _question_record(one) for protocol, one in found.items()}
+    parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in found.items()}
     (one, *others) = parts.values()
     return {"suite": first.title, "replication": again.title, **(parts if others else one or {})}
 
 
-def _question_record(found: Replication) -> dict[str, Any]:
+def _make_protocol_record(found: Replication) -> dict[str, Any]:
     return {
-        "rows": [_row_record(row) for row in found.rows],
+        "rows": [_make_row_record(row) for row in found.rows],
         **{name: getattr(found, name) for name in _SUMS},
         "beats_asked": found.beats[0],
         "beats_equal": found.beats[1],
     }
 
 
-def _row_record(row: ReplicatedRow) -> dict[str, Any]:
+def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
     return {
         "estimator": row.estimator,
         **{name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted", "predicted_again")},
@@ -94,11 +94,11 @@ def format_replication(found: Replications, first: SuiteResults, again: SuiteRes
     tables: list[RenderableType] = []
     for protocol, one in found.items():
         if one:
-            tables += [_table(protocol, one, first, again), *_sums(one), ""]
+            tables += [_make_table(protocol, one, first, again), *_summarize_agreement(one), ""]
     return Group(*tables, *_LEGEND)
 
 
-def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: SuiteResults) -> Table:
+def _make_table(protocol: Protocol, found: Replication, first: SuiteResults, again: SuiteResults) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
     leads, own = any(row.beats for row in found.rows), protocol.by_networks
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
@@ -107,7 +107,7 @@ def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: S
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in found.rows)))
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
-        said = _beats(row) if leads else _against_random(row, own)
+        said = _format_beats_all(row) if leads else _format_both_verdicts(row, own)
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
@@ -117,11 +117,11 @@ def _table(protocol: Protocol, found: Replication, first: SuiteResults, again: S
     return table
 
 
-def _beats(row: ReplicatedRow) -> str:
+def _format_beats_all(row: ReplicatedRow) -> str:
     return " → ".join(dict.fromkeys("yes" if said else "no" for said in row.beats)) or MISSING
 
 
-def _against_random(row: ReplicatedRow, own: bool) -> str:
+def _format_both_verdicts(row: ReplicatedRow, own: bool) -> str:
     """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
     said = next((said for said in row.verdicts if said.control == "random"), None)
     words = (said.one, said.other) if said else ()
@@ -129,7 +129,7 @@ def _against_random(row: ReplicatedRow, own: bool) -> str:
     return " → ".join(dict.fromkeys(shown)) or MISSING
 
 
-def _sums(found: Replication) -> list[str]:
+def _summarize_agreement(found: Replication) -> list[str]:
     """Count equal and opposed verdicts, and gains inside their prediction intervals, in sentences."""
     asked, same = found.beats
     lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []

@@ -22,10 +22,10 @@ from roarbench.text import format_count
 
 def list_suite_records() -> list[dict[str, Any]]:
     """Return every suite with its content and counted cost."""
-    return [_suite_record(suite) for suite in SUITES.values()]
+    return [_make_list_record(suite) for suite in SUITES.values()]
 
 
-def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
+def _make_list_record(suite: SuiteSpec) -> dict[str, Any]:
     points = expand_points(suite)
     trainings = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
     inputs = list_shared_inputs(suite, points)
@@ -46,7 +46,7 @@ def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * suite.dataset_record.train_images),
-        "likeness": _likeness_record(FAST[suite.name]) if suite.name in FAST else None,
+        "likeness": _make_likeness_record(FAST[suite.name]) if suite.name in FAST else None,
     }
 
 
@@ -57,17 +57,21 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
         counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
-        lines += [f"{row['suite']} v{row['version']}", *_indent(row["about"], width), *_indent(cost, width)]
-        lines += _indent(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
+        lines += [
+            f"{row['suite']} v{row['version']}",
+            *_wrap_and_indent(row["about"], width),
+            *_wrap_and_indent(cost, width),
+        ]
+        lines += _wrap_and_indent(_describe_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join(lines)
 
 
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite's full content as plain values."""
-    return _suite_record(suite) | {
+    return _make_list_record(suite) | {
         "data": make_record(suite.dataset_record.anywhere),
-        "recipe": _values(suite.recipe_record),
-        "reference_recipe": _values(find_recipe(suite.reference_recipe)),
+        "recipe": _make_recipe_record(suite.recipe_record),
+        "reference_recipe": _make_recipe_record(find_recipe(suite.reference_recipe)),
         "references": suite.references,
         "maps": suite.maps,
         "blocks": [make_record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
@@ -77,18 +81,18 @@ def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
-    found, data = _suite_record(suite), suite.dataset_record
+    found, data = _make_list_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
     shape = f"{data.classes:,} classes, {pixels}"
-    explained = suite.given or _recipe_words(find_recipe(suite.reference_recipe))
+    explained = suite.given or _describe_recipe(find_recipe(suite.reference_recipe))
     lines = [
         suite.title,
         f"  {suite.about}",
         f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
         f"  network      {suite.described_network}",
-        f"  recipe       {_recipe_words(suite.recipe_record)}",
+        f"  recipe       {_describe_recipe(suite.recipe_record)}",
         f"  reference    {format_count(suite.references, 'network')}, {explained}",
     ]
     for block in suite.blocks:
@@ -97,30 +101,30 @@ def format_suite(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {asked}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {found['trainings']:,} trainings, {found['images_trained'] / 1e6:,.2f} M images"]
-    lines += [f"  short form   {_likeness(FAST[suite.name])}"] if found["likeness"] else []
+    lines += [f"  short form   {_describe_likeness(FAST[suite.name])}"] if found["likeness"] else []
     return "\n".join(lines)
 
 
-def _values(recipe: Recipe) -> dict[str, Any]:
+def _make_recipe_record(recipe: Recipe) -> dict[str, Any]:
     return {"title": recipe.title} | {key: getattr(recipe, key) for key in SETTINGS}
 
 
-def _recipe_words(recipe: Recipe) -> str:
+def _describe_recipe(recipe: Recipe) -> str:
     values = {key: getattr(recipe, key) for key in ("epochs", "batch", "peak")}
     numbers = ", ".join(f"{key} {value:g}" for key, value in values.items())
     return f"{recipe.title}: {numbers}, {recipe.augmentation}"
 
 
-def _indent(words: str, width: int) -> list[str]:
+def _wrap_and_indent(words: str, width: int) -> list[str]:
     return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _likeness_record(found: Likeness) -> dict[str, Any]:
+def _make_likeness_record(found: Likeness) -> dict[str, Any]:
     tau = found.tau and dict(zip(("value", "low", "high"), found.tau, strict=True))
     return {"of": found.of, "tau": tau, "source": found.source}
 
 
-def _likeness(found: Likeness) -> str:
+def _describe_likeness(found: Likeness) -> str:
     """Describe how well a fast suite's ranks agree with those of the full suite."""
     if found.tau is None:
         return f"agreement of its ranks with those of {found.of}: not measured"

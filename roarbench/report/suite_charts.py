@@ -37,40 +37,40 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
-        caption=f"{table.caption}. {_bands(board)}",
+        caption=f"{table.caption}. {_describe_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row.estimator, board.curve(row)) for row in started),
-        published=_published(published, board) if published else (),
-        above_masks=_above_masks(table),
+        curves=tuple(_make_curve(row.estimator, board.curve(row)) for row in started),
+        published=_make_published_curves(published, board) if published else (),
+        above_masks=_make_curves_above_masks(table),
         height=board.protocol.curve_axis,
     )
 
 
-def _bands(board: Board) -> str:
+def _describe_bands(board: Board) -> str:
     if board.covers is IntervalScope.NOTHING:
         return "One training per cell: no bands."
     return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
 
 
-def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
+def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
     """Return the curves of accuracies minus those of masks alone; none for a single level."""
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
-    return tuple(_curve(name, table.above_masks[name]) for name in shown)
+    return tuple(_make_curve(name, table.above_masks[name]) for name in shown)
 
 
-def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
+def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
     if board.protocol not in (ROAR, KAR):
         seen = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
         raise CallerError(f"{seen}, but the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
     curves = read_published_curves(dataset, board.protocol.order)
     points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
-    return tuple(_curve(name, points[name]) for name in curves if name in rows)
+    return tuple(_make_curve(name, points[name]) for name in curves if name in rows)
 
 
-def _curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
+def _make_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     estimator = find_estimator(name)
     value, low, high = (tuple(part) for part in zip(*points.values(), strict=True))
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)

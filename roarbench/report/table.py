@@ -345,14 +345,14 @@ def make_table(
     board = evidence.board(protocol, unit, rows, levels)
     if board is None:
         return None
-    above = _above_masks(evidence) if protocol == ROAR else {}
+    above = _compute_accuracies_above_masks(evidence) if protocol == ROAR else {}
     floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
     marked = evidence.suite_results.suite.placed if do_warnings_apply_to(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 
 
-def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
+def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     found = {
         name: {t: evidence.above_masks(name, t) for t in evidence.masks.levels}

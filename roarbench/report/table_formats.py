@@ -63,7 +63,7 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
         return format_csv(table)
     if style == "json":
         return format_json(table)
-    return _latex(table, advice) if style == "latex" else _markdown(table, advice, notes)
+    return _format_latex(table, advice) if style == "latex" else _format_markdown(table, advice, notes)
 
 
 def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
@@ -241,22 +241,22 @@ def _write_text_below(table: SuiteTable, advice: str = "") -> str:
     return f"{table.caption}. {notes} {table.probability_columns_note}".rstrip()
 
 
-def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
+def _list_rows(columns: list[Column]) -> Iterator[tuple[str, ...]]:
     return zip(*(column.cells for column in columns), strict=True)
 
 
-def _markdown(table: SuiteTable, advice: str, notes: bool) -> str:
+def _format_markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = list_columns(table)
-    rows = format_markdown_table([column.heading for column in columns], _lines(columns))
+    rows = format_markdown_table([column.heading for column in columns], _list_rows(columns))
     below = _write_text_below(table, advice) if notes else " ".join(summarize_notes(table))
     return f"**{_make_title(table)}**\n\n{rows}\n\n{below}"
 
 
-def _latex(table: SuiteTable, advice: str) -> str:
+def _format_latex(table: SuiteTable, advice: str) -> str:
     columns = list_columns(table)
     headings = {column.heading: column.justify[0] for column in columns}
     return format_latex_table(
-        headings, _lines(columns), f"{table.suite_results.title}. {_write_text_below(table, advice)}"
+        headings, _list_rows(columns), f"{table.suite_results.title}. {_write_text_below(table, advice)}"
     )
 
 
@@ -264,7 +264,7 @@ def format_html(table: SuiteTable) -> str:
     """Format the table as HTML with its title and short notes."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_make_title(table), headings, _lines(columns), summarize_notes(table))
+    return format_html_table(_make_title(table), headings, _list_rows(columns), summarize_notes(table))
 
 
 def format_html_table(
@@ -273,14 +273,14 @@ def format_html_table(
     """Format a table as HTML with notes below; each heading comes with `left` or `right`, and text is escaped."""
     heads = "".join(f'<th style="text-align:{side}">{escape(heading)}</th>' for heading, side in headings)
     rows = "".join(
-        f"<tr>{''.join(_cell(text, side) for text, (_, side) in zip(line, headings, strict=True))}</tr>"
+        f"<tr>{''.join(_format_html_cell(text, side) for text, (_, side) in zip(line, headings, strict=True))}</tr>"
         for line in lines
     )
     body = f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
     return f"<table>{body}</table><p>{'<br>'.join(map(escape, notes))}</p>"
 
 
-def _cell(text: str, side: str) -> str:
+def _format_html_cell(text: str, side: str) -> str:
     return f'<td style="text-align:{side};white-space:nowrap">{escape(text)}</td>'
 
 
@@ -289,7 +289,10 @@ def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str
 
     Text is escaped; text between backticks in the caption is set as code.
     """
-    rows = [" & ".join(_numbers(escape_latex(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
+    rows = [
+        " & ".join(_set_numbers_in_math_mode(escape_latex(cell)) for cell in line) + r" \\"
+        for line in (headings, *lines)
+    ]
     words = _COMMAND.sub(r"\\texttt{\1}", escape_latex(caption))
     return "\n".join(
         [
@@ -315,6 +318,6 @@ def escape_latex(text: str) -> str:
     return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
 
 
-def _numbers(cell: str) -> str:
+def _set_numbers_in_math_mode(cell: str) -> str:
     """Put signed numbers into math mode, which gives them a real minus sign."""
     return _SIGNED.sub(r"$\g<0>$", cell)

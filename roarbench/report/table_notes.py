@@ -41,7 +41,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
         sure = f"{board.bootstrap.confidence:.0%} intervals over {covers}{network}; {SAME}: not significant."
     signs = dict.fromkeys(sign for row in table.rows for sign in table.sign(row.estimator).split())
     rows = {row.estimator for row in table.rows} & table.floors.keys()
-    warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
+    warned = sum(map(bool, (rows, _note_several_machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
     said = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
@@ -50,8 +50,8 @@ def summarize_notes(table: SuiteTable) -> list[str]:
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    doubts = (_explain_no_images(table), _zeros(table), _describe_missing_controls(table))
-    return list(filter(None, (*doubts, *_mixtures(table))))
+    doubts = (_explain_no_images(table), _note_nonzero_controls(table), _describe_missing_controls(table))
+    return list(filter(None, (*doubts, *_note_inconsistent_rows(table))))
 
 
 def describe_shared_origin(table: SuiteTable) -> str:
@@ -67,16 +67,21 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     rows = {row.estimator for row in table.board.rows}
     floors = describe_rows_not_above_mask_only({name: levels for name, levels in table.floors.items() if name in rows})
     parts = (
-        _zeros(table),
-        _certainty(table),
+        _note_nonzero_controls(table),
+        _describe_certainty(table),
         _describe_missing_controls(table),
         floors,
-        *_mixtures(table),
-        _machines(table),
+        *_note_inconsistent_rows(table),
+        _note_several_machines(table),
         describe_shared_origin(table),
-        _doubts(table),
+        _note_general_doubts(table),
     )
-    parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
+    parts += (
+        _note_unstable_predictions(table, CONFUSED * signs),
+        _note_check_rows(table),
+        _note_left_out_estimators(table),
+        _note_quantus_columns(table),
+    )
     parts += (f"Hash of the runs: {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
 
@@ -104,7 +109,7 @@ def _count_done_runs(table: SuiteTable) -> str:
     )
 
 
-def _zeros(table: SuiteTable) -> str:
+def _note_nonzero_controls(table: SuiteTable) -> str:
     """Report that the whole table is doubtful because controls that should have a gain of 0 differ; else empty."""
     found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
     words = (
@@ -127,13 +132,13 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
 
 
-def _mixtures(table: SuiteTable) -> list[str]:
+def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
     shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistent]
     alone = " and no row is compared with it"
     return [f"{name} has no rank{alone if name == RANDOM else ''}: {table.inconsistent[name]}." for name in shown]
 
 
-def _machines(table: SuiteTable) -> str:
+def _note_several_machines(table: SuiteTable) -> str:
     found = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
     shown = [row.estimator for row in table.board.rows if row.estimator in found]
     values: dict[str, set[str]] = {}
@@ -146,7 +151,7 @@ def _machines(table: SuiteTable) -> str:
     return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
 
 
-def _doubts(table: SuiteTable) -> str:
+def _note_general_doubts(table: SuiteTable) -> str:
     """Describe the doubts about single rows that hold for every protocol, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
@@ -158,7 +163,7 @@ def _doubts(table: SuiteTable) -> str:
     return f"(!) {found}." if found else ""
 
 
-def _noise(table: SuiteTable, sign: str) -> str:
+def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
     if table.unknown:
         lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.unknown)}."
     else:
@@ -172,7 +177,7 @@ def _noise(table: SuiteTable, sign: str) -> str:
     ).strip()
 
 
-def _left_out(table: SuiteTable) -> str:
+def _note_left_out_estimators(table: SuiteTable) -> str:
     """List the estimators that the suite leaves out because they do not apply to its network."""
     names = defaultdict(list)
     for name, why in table.suite_results.suite.left_out.items():
@@ -181,20 +186,20 @@ def _left_out(table: SuiteTable) -> str:
     return f"Left out: {found}." if found else ""
 
 
-def _checks(table: SuiteTable) -> str:
+def _note_check_rows(table: SuiteTable) -> str:
     count = sum(row.check for row in table.board.rows)
     rows = "row is a twin or another check" if count == 1 else f"{count} rows are twins or other checks"
     return f"The last {rows}, without rank and verdict." if count else ""
 
 
-def _quantus_columns(table: SuiteTable) -> str:
+def _note_quantus_columns(table: SuiteTable) -> str:
     if not table.metrics:
         return ""
     columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
     return f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
 
 
-def _certainty(table: SuiteTable) -> str:
+def _describe_certainty(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
         return _explain_no_images(table)

@@ -59,14 +59,14 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "place_low": position.low if position else None,
         "place_high": position.high if position else None,
         "added": row.estimator in table.suite_results.suite.entered,
-        "verdict": _verdict(table, row),
+        "verdict": _find_verdict(table, row),
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         **make_plain_comparison(row.beating),
         "better_than": ", ".join(table.better_than(row)) or None,
-        **_plain_twins(table, row),
-        "flag": _flag(table, row),
-        "grade": _grade(table, row),
+        **_make_plain_twins(table, row),
+        "flag": _explain_doubts(table, row),
+        "grade": _find_highest_grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
         **name_interval_ends("delta_other_image", row.delta_other_image),
         **name_interval_ends("gain", row.gain),
@@ -74,14 +74,14 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
-        **_plain_above(table, row),
-        **_plain_gains(table, row),
-        **(_plain_drop(table, row) if table.board.protocol.has_probabilities else {}),
+        **_make_plain_accuracies_above_masks(table, row),
+        **_make_plain_gains(table, row),
+        **(_make_plain_probability_drop(table, row) if table.board.protocol.has_probabilities else {}),
         **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.by_networks else {}),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
-def _verdict(table: SuiteTable, row: Row) -> str | None:
+def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
     found = row.network if table.board.protocol.by_networks else row.random
     return found.verdict if found else None
@@ -92,7 +92,7 @@ def name_interval_ends(name: str, found: Estimate) -> dict[str, float | None]:
     return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
 
 
-def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
+def _name_curve_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     """Return a curve's numbers and interval ends by level, with their names."""
     return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
 
@@ -106,39 +106,39 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
     }
 
 
-def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
+def _make_plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row's gain minus the gain of each of its twins, in points; empty if no row has twins."""
     twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twins)
     return {"delta_twins": dict(chain(*twins))} if table.twins else {}
 
 
-def _flag(table: SuiteTable, row: Row) -> str | None:
+def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
     """Explain in sentences why a row has no rank or should be doubted, also because of unstable predictions."""
     noise = describe_prediction_under_noise(table.unstable_predictions.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
-def _grade(table: SuiteTable, row: Row) -> str | None:
+def _find_highest_grade(table: SuiteTable, row: Row) -> str | None:
     """Return the highest grade of a row's marks; None without a known mark."""
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
 
 
-def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+def _make_plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     """Return gains by level, in points; empty if gains are areas between accuracy curves."""
     if not table.board.protocol.by_difference:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
 
 
-def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     """Return accuracies minus those of masks alone, by level and with intervals; empty if the table has none."""
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
-    return _curve_with_ends("above_masks", curve) if curve else {}
+    return _name_curve_ends("above_masks", curve) if curve else {}
 
 
-def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
+def _make_plain_probability_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
     found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
@@ -146,8 +146,8 @@ def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     changes = dict(zip(levels, found.changes, strict=True))
     return {
         **name_interval_ends("aopc", found.aopc),
-        **_curve_with_ends("probability", probabilities),
-        **_curve_with_ends("relative_change", changes),
+        **_name_curve_ends("probability", probabilities),
+        **_name_curve_ends("relative_change", changes),
     }
 
 
@@ -161,10 +161,10 @@ def format_csv(*tables: SuiteTable) -> str:
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as flat values, one dictionary each."""
     shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
-    return [_flat(make_plain_row(table, row) | shared) for row in table.rows]
+    return [_flatten_row(make_plain_row(table, row) | shared) for row in table.rows]
 
 
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
+def _flatten_row(row: dict[str, Any]) -> dict[str, Any]:
     """Flatten a row: nested values become columns `GROUP_NAME` at the end."""
     single = {name: value for name, value in row.items() if not isinstance(value, dict)}
     groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}

@@ -52,7 +52,7 @@ class Section(NamedTuple):
 def format_text(panel: Panel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
-    tables = [_table(part, width) for section in shown for part in _parts(section, width)]
+    tables = [_make_table(part, width) for section in shown for part in _split_section(section, width)]
     lines = (
         [*write_legend(panel), "", *format_agreements(panel), *list_doubts(panel)] if shown else list_doubts(panel)[-1:]
     )
@@ -86,14 +86,14 @@ def format_json(panel: Panel) -> str:
         "chance": 1 / results.classes,
         "retrained_gap_levels": list(evidence.retrained.levels),
         "reference_gap_levels": list(evidence.reference.levels),
-        "rows": [_plain(evidence, name, floors.get(name, ())) for name in panel.names],
+        "rows": [_make_plain_row(evidence, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.unranked_rows],
         "agreements": {name: found and found._asdict() | {"tau": found.tau._asdict()} for name, found in agreements},
     }
     return json.dumps(content, indent=1)
 
 
-def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
+def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
     main, masks, marks, flag = (
         evidence.main,
         evidence.masks,
@@ -124,10 +124,10 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
 def list_sections(panel: Panel) -> list[Section]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
     parts = {
-        "Marks": _marks(panel),
-        "Removal masks": _maps(panel),
-        "Twins": _twins(panel),
-        "Orders, units, fills": _areas(panel),
+        "Marks": _list_mark_columns(panel),
+        "Removal masks": _list_map_columns(panel),
+        "Twins": _list_twin_columns(panel),
+        "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
     called = choose_row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
@@ -139,7 +139,7 @@ def list_sections(panel: Panel) -> list[Section]:
     return [Section(title, names | columns) for title, columns in parts.items() if columns]
 
 
-def _marks(panel: Panel) -> Columns:
+def _list_mark_columns(panel: Panel) -> Columns:
     marks = [{mark.kind: _format_mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
     kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
     return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
@@ -150,12 +150,12 @@ def _format_mark(mark: Mark) -> str:
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
-def _maps(panel: Panel) -> Columns:
+def _list_map_columns(panel: Panel) -> Columns:
     evidence, names, columns = panel.evidence, panel.names, {}
     alone = evidence.masks
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
-            _accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
+            _format_accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
         ]
         columns[f"above masks at {t:g}"] = [format_interval(evidence.above_masks(name, t).in_points) for name in names]
     for t in evidence.main.levels:
@@ -164,7 +164,7 @@ def _maps(panel: Panel) -> Columns:
     return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
 
 
-def _twins(panel: Panel) -> Columns:
+def _list_twin_columns(panel: Panel) -> Columns:
     columns, absent = {}, Twin(Estimate(), Estimate())
     rows = [find_twins(panel.evidence, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
@@ -173,7 +173,7 @@ def _twins(panel: Panel) -> Columns:
     return columns
 
 
-def _areas(panel: Panel) -> Columns:
+def _list_gain_and_area_columns(panel: Panel) -> Columns:
     """Return gains (for each unit and fill if there are several), and areas between the LeRF and MoRF curves."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
@@ -184,7 +184,7 @@ def _areas(panel: Panel) -> Columns:
     return {heading: [format_interval(drawn.area(name)) for name in panel.names] for heading, drawn in shown.items()}
 
 
-def _accuracy(alone: Estimate, lead: Estimate) -> str:
+def _format_accuracy(alone: Estimate, lead: Estimate) -> str:
     """Format an accuracy in percent, with its difference from Random's accuracy if known."""
     if alone.value is None:
         return MISSING
@@ -232,10 +232,10 @@ def write_legend(panel: Panel) -> list[str]:
 def format_agreements(panel: Panel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.evidence.protocol.title
-    return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
+    return [f"{main} and {other}: {_format_agreement(found)}" for other, found in panel.agreements.items()]
 
 
-def _agreement(found: Agreement | None) -> str:
+def _format_agreement(found: Agreement | None) -> str:
     if found is None:
         return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
     tau = f"Kendall's tau {format_interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
@@ -244,7 +244,7 @@ def _agreement(found: Agreement | None) -> str:
     return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
 
 
-def _smooth_random(panel: Panel) -> list[str]:
+def _describe_smooth_random(panel: Panel) -> list[str]:
     """Describe the gain of random-blurred if it beats Random, and list the rows with a larger gain."""
     evidence = panel.evidence
     twin = find_twins(evidence, RANDOM).get("blurred")
@@ -276,28 +276,28 @@ def list_doubts(panel: Panel) -> list[str]:
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
     floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(evidence))])
-    return [*dropped, *_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
+    return [*dropped, *_describe_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
 
 
-def _parts(section: Section, width: int) -> list[Section]:
+def _split_section(section: Section, width: int) -> list[Section]:
     """Divide a section into several that fit a terminal; each starts with the column of estimators."""
     names, *columns = section.columns.items()
     parts = [dict([names])]
     for heading, cells in columns:
         wider = parts[-1] | {heading: cells}
-        if len(parts[-1]) > 1 and _wide(wider) > width:
+        if len(parts[-1]) > 1 and _measure_line(wider) > width:
             parts.append(dict([names, (heading, cells)]))
         else:
             parts[-1] = wider
     return [section._replace(columns=part) for part in parts]
 
 
-def _wide(columns: Columns) -> int:
+def _measure_line(columns: Columns) -> int:
     """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
 
-def _table(section: Section, width: int) -> Table:
+def _make_table(section: Section, width: int) -> Table:
     shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names, *numbers = section.columns
     shown.add_column(names, overflow="fold")
@@ -305,5 +305,5 @@ def _table(section: Section, width: int) -> Table:
         shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.lines:
         shown.add_row(*line)
-    shown.width = min(width, _wide(section.columns))
+    shown.width = min(width, _measure_line(section.columns))
     return shown

@@ -29,19 +29,19 @@ def wrap_columns(
     for i, boundary, least in steps:
         excess = measure_table_width(found) - width
         if excess > 0:
-            narrowest = _measure(_wrap(cell, least, boundary) for cell in columns[i])
-            target = max(_measure(found[i]) - excess, narrowest)
+            narrowest = _measure_column(_wrap(cell, least, boundary) for cell in columns[i])
+            target = max(_measure_column(found[i]) - excess, narrowest)
             found[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
     return found
 
 
 def measure_table_width(columns: Iterable[Iterable[str]]) -> int:
     """Return the width of a line: the columns, one space between neighbours, and one at each end."""
-    widths = [_measure(column) for column in columns]
+    widths = [_measure_column(column) for column in columns]
     return sum(widths) + len(widths) + 1
 
 
-def _measure(cells: Iterable[str]) -> int:
+def _measure_column(cells: Iterable[str]) -> int:
     return max(len(line) for cell in cells for line in cell.split("\n"))
 
 

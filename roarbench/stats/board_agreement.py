@@ -43,10 +43,10 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
     """
     rows = [name for name in one if name in other]
     samples = [[gains[name] for name in rows] for gains in (one, other)]
-    tau = _tau(*([sample.value for sample in each] for each in samples))
+    tau = _compute_tau(*([sample.value for sample in each] for each in samples))
     if tau is None:
         return None
-    (first, sure_one), (second, sure_other) = (_signs(each, confidence) for each in samples)
+    (first, sure_one), (second, sure_other) = (_find_signs(each, confidence) for each in samples)
     norm = np.sqrt(np.count_nonzero(first) * np.count_nonzero(second))
     products, settled = first * second, sure_one & sure_other
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
@@ -55,7 +55,7 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _find_signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.of(samples, confidence)
     values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
@@ -63,7 +63,7 @@ def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 
-def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+def _compute_tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
     """Compute Kendall's tau-b; None for fewer than three rows, or if all gains on one side are equal."""
     if len(one) < FEWEST_ROWS:
         return None
@@ -158,7 +158,7 @@ def compare_boards(one: Board, other: Board) -> Replication:
         sum({said.one, said.other} == _OPPOSED for said in words),
         len(held),
         sum(held),
-        _tau([row.gain.value for row in rows], [row.again.value for row in rows]),
+        _compute_tau([row.gain.value for row in rows], [row.again.value for row in rows]),
     )
 
 
@@ -170,12 +170,12 @@ def _replicate_row(row: Row, again: Row) -> ReplicatedRow:
         (OTHER_IMAGE, row.other_image, again.other_image),
     )
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    inside = _inside(again.gain, row.predicted), _inside(row.gain, again.predicted)
+    inside = _is_inside(again.gain, row.predicted), _is_inside(row.gain, again.predicted)
     beats = (row.beating.verdict, again.beating.verdict) if row.beating and again.beating else ()
     return ReplicatedRow(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts, beats)
 
 
-def _inside(gain: Estimate, predicted: Estimate) -> bool | None:
+def _is_inside(gain: Estimate, predicted: Estimate) -> bool | None:
     if gain.value is None or predicted.low is None or predicted.high is None or predicted.low == predicted.high:
         return None
     return predicted.low <= gain.value <= predicted.high

@@ -79,7 +79,7 @@ def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
     wide, own = compute_half_width(whole, confidence), compute_half_width(part, confidence)
     if whole.value <= wide:
         return Estimate()
-    shared = wide * own * _correlation(part, whole)
+    shared = wide * own * _compute_correlation(part, whole)
     square = whole.value**2 - wide**2
     middle = part.value * whole.value - shared
     rest = part.value**2 - own**2
@@ -87,7 +87,7 @@ def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
     return Estimate(part.value / whole.value, (middle - reach) / square, (middle + reach) / square)
 
 
-def _correlation(one: Sample, other: Sample) -> float:
+def _compute_correlation(one: Sample, other: Sample) -> float:
     """Return the correlation of the draws' deviations from their values; 0 if one of them is constant."""
     a, b = one.draws - one.value, other.draws - other.value
     norm = float(np.sqrt((a @ a) * (b @ b)))

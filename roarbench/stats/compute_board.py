@@ -127,10 +127,10 @@ class Judge(Drawn):
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
         gain.
         """
-        one, other = self._gain(first), self._gain(second)
+        one, other = self._find_gain(first), self._find_gain(second)
         return one.minus(other) if one and other else None
 
-    def _gain(self, name: str) -> Sample | None:
+    def _find_gain(self, name: str) -> Sample | None:
         if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
             return Sample(0.0, np.zeros(self.bootstrap.resamples))
         return self.areas.get(name)

@@ -118,13 +118,13 @@ def _compute_gain(
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
     by_pair = compute_interactions(kept, order)
-    draws = _draws(by_pair, draw(kept.shape[3], len(kept)))
+    draws = _draw_means(by_pair, draw(kept.shape[3], len(kept)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
     pairs = np.zeros(kept.shape[:2])
     pairs[np.triu_indices(len(kept), 1)] = by_pair.mean((1, 2))
-    return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), seed))
+    return OwnNetworkGain(whole, levels, pairs + pairs.T, _test_by_permutation(kept.mean((2, 3)), seed))
 
 
 def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
@@ -146,7 +146,7 @@ def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) 
     return SharedDraws(counts.astype(np.float64), student)
 
 
-def _draws(interactions: Floats, shared: SharedDraws) -> Floats:
+def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
     """Draw the mean over pairs and images at each level, shape (levels, resamples).
 
     Networks are a second random factor beside images, shared by pairs. Their contribution has the jackknife variance of
@@ -155,7 +155,7 @@ def _draws(interactions: Floats, shared: SharedDraws) -> Floats:
     counts, student = shared
     images, count = counts.shape[1], student.shape[1]
     by_image = counts @ interactions.mean(0).T / images
-    influence = _influence(interactions.mean(2))
+    influence = _compute_influence(interactions.mean(2))
     return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
 
 
@@ -168,7 +168,7 @@ def predict_replication(gain: Sample) -> Sample:
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 
 
-def _influence(pairs: Floats) -> Floats:
+def _compute_influence(pairs: Floats) -> Floats:
     """Return the mean over all pairs minus the mean without each network: (pairs, levels) to (networks, levels)."""
     count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     members = np.stack(np.triu_indices(count, 1))
@@ -176,19 +176,19 @@ def _influence(pairs: Floats) -> Floats:
     return np.asarray(pairs.mean(0) - np.stack(without))
 
 
-def _permutation(kept: Floats, seed: int) -> float | None:
+def _test_by_permutation(kept: Floats, seed: int) -> float | None:
     """Test by permutation whether networks are affected differently by own maps; `kept`: (maps, networks)."""
     count = len(kept)
     if count < FEWEST_PERMUTED:
         return None
     own = np.trace(kept)
-    drawn = kept[np.array(_assignments(count, seed)), np.arange(count)].sum(1)
+    drawn = kept[np.array(_list_assignments(count, seed)), np.arange(count)].sum(1)
     # `tiny` absorbs rounding: equal sums may add their numbers in another order
     middle, tiny = kept.sum() / count, 1e-9
     return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
 
 
-def _assignments(count: int, seed: int) -> Sequence[Sequence[int]]:
+def _list_assignments(count: int, seed: int) -> Sequence[Sequence[int]]:
     if count <= _MOST_PERMUTED:
         return list(permutations(range(count)))
     chance = np.random.default_rng(seed)

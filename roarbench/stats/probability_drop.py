@@ -38,14 +38,14 @@ def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None
     drops = [None if row is None else untouched - row for row in degraded]
     whole = [drop for drop in drops if drop is not None]
     return ProbabilityDrop(
-        _mean(untouched),
-        tuple(map(_mean, degraded)),
-        tuple(_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
-        _mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
+        _estimate_mean(untouched),
+        tuple(map(_estimate_mean, degraded)),
+        tuple(_estimate_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
+        _estimate_mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
     )
 
 
-def _mean(values: Floats | None) -> Estimate:
+def _estimate_mean(values: Floats | None) -> Estimate:
     """Return a mean over images with its 95 % interval by the central limit theorem; one image has no interval."""
     if values is None:
         return Estimate()

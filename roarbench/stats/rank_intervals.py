@@ -43,7 +43,9 @@ class Pairs:
         """Return half the width of every difference's interval, shape (n, n); 0 where `upper` is False."""
         found = np.zeros_like(self.differences)
         for one in range(len(found) - 1):
-            found[one, one + 1 :] = compute_quantile(self._deviations(one, slice(one + 1, None)), self.confidence)
+            found[one, one + 1 :] = compute_quantile(
+                self._compute_deviations(one, slice(one + 1, None)), self.confidence
+            )
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:
@@ -51,12 +53,12 @@ class Pairs:
         found = np.zeros(self.draws.shape[1])
         for one, others in enumerate(chosen):
             if others.any():
-                shares = self._deviations(one, others)
+                shares = self._compute_deviations(one, others)
                 shares /= self.halves[one, others, None]
                 np.maximum(found, shares.max(0), out=found)
         return found
 
-    def _deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
+    def _compute_deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
         """Return the absolute deviation of each difference from its value in each draw, (others, resamples)."""
         found: Floats = self.draws[one] - self.draws[others]
         found -= self.differences[one, others, None]
@@ -76,7 +78,7 @@ class Place(NamedTuple):
 
 def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
     """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_rank_intervals`."""
-    own = _compute_without(len(gains), joining)
+    own = _mark_compared_pairs(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
@@ -90,9 +92,9 @@ def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[
     (docs/statistics.md). `joining` has the indices of added estimators: each has the place that it would have if it
     alone joined the others, and changes none of their places.
     """
-    gains, apart = pairs.values, _apart(pairs, joining)
+    gains, apart = pairs.values, _find_different_pairs(pairs, joining)
     groups = find_tie_groups(gains, apart)
-    own = _compute_without(len(gains), joining)
+    own = _mark_compared_pairs(len(gains), joining)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
     return [
@@ -105,9 +107,9 @@ def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[
     ]
 
 
-def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
+def _find_different_pairs(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
     """Return which pairs differ significantly: among the suite's own estimators, and with each added one alone."""
-    own = _compute_without(len(pairs.values), joining)
+    own = _mark_compared_pairs(len(pairs.values), joining)
     apart = find_significant_pairs(pairs, own)
     if joining:
         apart |= find_significant_pairs(pairs, ~own)
@@ -117,7 +119,7 @@ def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
     return apart
 
 
-def _compute_without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
+def _mark_compared_pairs(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
     return ~np.isin(np.arange(size), list(joining))
 
 
@@ -161,10 +163,14 @@ def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Plac
     if name not in here or name not in there:
         return ()
     others = [other for other in here if other in there and other != name]
-    return tuple(other for other in others if _above(here[name], here[other]) * _above(there[name], there[other]) < 0)
+    return tuple(
+        other
+        for other in others
+        if _compare_places(here[name], here[other]) * _compare_places(there[name], there[other]) < 0
+    )
 
 
-def _above(one: Place, other: Place) -> int:
+def _compare_places(one: Place, other: Place) -> int:
     """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
     if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
         return 0

@@ -74,17 +74,19 @@ def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: VarianceCo
     `scores` has differences, `spread` is the variance of these differences. Without `spread` only images are drawn.
     """
     if not scores.differences:
-        return _draws(scores, bootstrap, spread, *_resample([scores], bootstrap))
+        return _combine_draws(scores, bootstrap, spread, *_resample_images([scores], bootstrap))
     accuracies = replace(scores, differences=None)
-    one, other = _resample([accuracies, scores.differences], bootstrap)
-    differences = _draws(scores.differences, bootstrap, spread, other)
+    one, other = _resample_images([accuracies, scores.differences], bootstrap)
+    differences = _combine_draws(scores.differences, bootstrap, spread, other)
     return replace(
-        _draws(accuracies, bootstrap, spread and estimate_variance_components([accuracies]), one),
+        _combine_draws(accuracies, bootstrap, spread and estimate_variance_components([accuracies]), one),
         differences=differences,
     )
 
 
-def _draws(scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None, resampled: Floats) -> Draws:
+def _combine_draws(
+    scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None, resampled: Floats
+) -> Draws:
     """Combine existing draws of images with draws of explained networks and trainings."""
     if not scores.correct:
         return Draws({}, np.empty(0), resampled, resampled)
@@ -100,7 +102,7 @@ def _draws(scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents
     return Draws(column, values, true, whole)
 
 
-def _resample(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Floats]:
+def _resample_images(boards: Sequence[Correctness], bootstrap: Bootstrap) -> list[Floats]:
     """Resample the images of several boards together, and return each board's accuracies, (resamples, cells).
 
     All boards have the same images; a board without cells gives an empty array.
@@ -163,7 +165,7 @@ def draw_repetition_noise(
     return true.T, whole.T
 
 
-def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
+def _make_generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
     """Return the random generator of a stream for the object with these digests."""
     numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
     return np.random.default_rng([bootstrap.seed, stream, *numbers])
@@ -178,7 +180,7 @@ class _TrainingDraws:
     """
 
     def __init__(self, spread: TrainingVariance, bootstrap: Bootstrap) -> None:
-        share = _mean_square(spread.freedom, _generator(bootstrap, _SPREAD), bootstrap)
+        share = _draw_mean_square(spread.freedom, _make_generator(bootstrap, _SPREAD), bootstrap)
         variance = np.maximum(0.0, spread.variance / share - spread.noise)
         self.true, self.whole = np.sqrt(variance), np.sqrt(variance + spread.noise)
         self.deviations, self.bootstrap = spread.deviations, bootstrap
@@ -189,17 +191,17 @@ class _TrainingDraws:
         The bits seed the draws. So the same training under two names has the same deviation, different cells have
         different deviations, and no draw depends on which rows are shown.
         """
-        generator = _generator(self.bootstrap, _CELL, hash_correctness(bits))
+        generator = _make_generator(self.bootstrap, _CELL, hash_correctness(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
         return self.true * mean, self.whole * mean
 
 
-def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
+def _draw_mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
     """Draw a mean square divided by its expectation, once per resample."""
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
-def _sizes(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
+def _split_deviations(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
     return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
 
@@ -216,14 +218,14 @@ class _ReferenceDraws:
 
     def __init__(self, spread: ReferenceVariance, scores: Correctness, bootstrap: Bootstrap) -> None:
         self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
-        generator = _generator(bootstrap, _SIZES)
-        self.whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
+        generator = _make_generator(bootstrap, _SIZES)
+        self.whole = 1 / _draw_mean_square(spread.freedom, generator, bootstrap)
         self.own = np.zeros(bootstrap.resamples)
         if spread.own_freedom:
-            self.own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
+            self.own = (1 - spread.shared) / _draw_mean_square(spread.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
         self.rows = compute_reference_curves(scores)
-        self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
+        self._split_deviations = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
@@ -233,24 +235,24 @@ class _ReferenceDraws:
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.spread.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
-        true, whole = self._sizes(curve)
+        true, whole = self._split_deviations(curve)
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
     def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Draw the sizes of the shared part and the row's own part, (resamples,): true, and with image noise."""
-        ratio = self._ratio(curve)
+        ratio = self._draw_variance_ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
         least = noise if self.spread.own_freedom else 0.0  # image noise is known and is a part of each row's own part
-        true = _sizes(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
-        return true, _sizes(whole, np.maximum(own, least))
+        true = _split_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _split_deviations(whole, np.maximum(own, least))
 
-    def _ratio(self, curve: ReferenceCurve) -> Floats:
+    def _draw_variance_ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""
         square, freedom = curve.mean_square
         pooled = self.spread.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.spread.variance else 0.0
-        chi_squared = _generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
+        chi_squared = _make_generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
         return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
@@ -262,5 +264,5 @@ class _ReferenceDraws:
 
     def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
         """Draw standard normal numbers for the deviation of one network, shape (resamples, rank)."""
-        generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
+        generator = _make_generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
         return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -40,13 +40,13 @@ def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
     """
     if scores.differences and draws.differences:
         scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
-        return _areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
+        return _compute_areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
     if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
         return {}
-    return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+    return _compute_areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
 
 
-def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
+def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     gains = {
         name: compute_gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))

@@ -65,8 +65,8 @@ def judge_comparisons(
     whole: dict[Key, Comparison] = {}
     tails, own = _Tails(), list[float]()
     for part in (family, *joining):
-        joined = tails.joined(part.values())
-        ps = joined.p_values(part.values())
+        joined = tails.add_samples(part.values())
+        ps = joined.compute_p_values(part.values())
         qs = adjust_by_benjamini_hochberg([*own, *ps])[len(own) :]
         for key, p, q in zip(part, ps, qs, strict=True):
             whole[key] = Comparison(choose_verdict(part[key].value, q), p, q)
@@ -92,23 +92,23 @@ class _Tails(NamedTuple):
 
     pools: tuple[Floats, ...] = ()
 
-    def joined(self, samples: Collection[Sample]) -> Self:
+    def add_samples(self, samples: Collection[Sample]) -> Self:
         """Return the tails with the draws of more samples added."""
-        moving = [far / end for far, end in map(_deviations, samples) if end > 0]
+        moving = [far / end for far, end in map(_compute_deviations, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
 
-    def p_values(self, samples: Collection[Sample]) -> list[float]:
+    def compute_p_values(self, samples: Collection[Sample]) -> list[float]:
         """Compute two-sided p values for "the true value is 0"."""
-        return [self._p(abs(sample.value), *_deviations(sample)) for sample in samples]
+        return [self._compute_p_value(abs(sample.value), *_compute_deviations(sample)) for sample in samples]
 
-    def _p(self, size: float, deviations: Floats, end: float) -> float:
+    def _compute_p_value(self, size: float, deviations: Floats, end: float) -> float:
         if size > end > 0:
             beyond = sum(len(pool) - int(np.searchsorted(pool, size / end, side="left")) for pool in self.pools)
             return float((1 + beyond) / (1 + sum(map(len, self.pools))))
         return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
 
 
-def _deviations(sample: Sample) -> tuple[Floats, float]:
+def _compute_deviations(sample: Sample) -> tuple[Floats, float]:
     """Return each draw's distance from the value, and the distance that 5 % of the draws exceed."""
     far = np.abs(sample.draws - sample.value)
     return far, float(compute_quantile(far, 1 - TAIL))
@@ -140,12 +140,12 @@ class ControlComparison(NamedTuple):
     def nearest(self) -> str:
         """Return the control that is hardest to beat; a control that is better than the row comes first."""
 
-        def hardness(control: str) -> tuple[bool, float, float]:
+        def make_sort_key(control: str) -> tuple[bool, float, float]:
             found = self.against[control]
             value = found.difference.value or 0.0
             return found.verdict is Verdict.WORSE, found.p if value > 0 else 1.0, -value
 
-        return max(self.against, key=hardness)
+        return max(self.against, key=make_sort_key)
 
     @property
     def over(self) -> Estimate:
