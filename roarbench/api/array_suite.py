@@ -2,7 +2,10 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Mapping
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +38,7 @@ from roarbench.execution.network_trials import tune_learning_rate_and_sides
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, write_recipe_lines
 from roarbench.plan.runs import find_protocol
+from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import fit_on_one_line, format_percent
 
@@ -90,13 +94,7 @@ def write_array_suite(
     gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
     """
     splits = _read_splits(train, test)
-    if train is None and (
-        trains := [one for one in settings["protocols"] if find_protocol(one).retrain is not ScoredNetwork.NONE]
-    ):
-        seen = f"{trains[0]} trains networks, and there are no training images"
-        raise CallerError(
-            f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
-        )
+    _check_protocols(settings["protocols"], splits)
     few = splits[Split.TEST].images[:_FEW]
     given = _convert_network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
     for split, one in splits.items():
@@ -112,7 +110,7 @@ def write_array_suite(
         hashed.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
-        with convert_write_errors(folder):
+        with convert_write_errors(folder), _removing_refused(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for split, one in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
@@ -120,10 +118,47 @@ def write_array_suite(
             scale = 255 / (kept.high - kept.low)  # stored pixels have 256 steps
             norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
+            parse_suite(text, folder / "suite.toml")
             if any(find_protocol(one).trains for one in settings["protocols"]):
                 text += f"{UNTRIED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
+
+
+def read_lists(**given: Any) -> dict[str, list[Any]]:
+    """Return arguments as lists; raise CallerError for a single name or number."""
+    for key, value in given.items():
+        if isinstance(value, str | float | int):
+            raise CallerError(f"{key} is {value!r}, expected a list; write {key}=[{value!r}]")
+    return {key: list(value) for key, value in given.items()}
+
+
+def _check_protocols(names: Iterable[str], splits: Mapping[Split, Given]) -> None:
+    """Refuse protocols that need several networks, or training images that are not given."""
+    for protocol in map(find_protocol, names):
+        if protocol.by_networks:
+            seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
+            raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
+        if protocol.trains and Split.TRAIN not in splits:
+            seen = f"{protocol.name} trains networks, and there are no training images"
+            raise CallerError(
+                f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
+            )
+
+
+@contextmanager
+def _removing_refused(folder: Path) -> Iterator[None]:
+    """Remove a new folder again if the suite in it is refused; the message then names the arguments, not its file."""
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        yield
+    except CallerError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        for each in created[1:]:
+            with suppress(OSError):  # another process uses it
+                each.rmdir()
+        place = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
+        raise CallerError(re.sub(place, "", str(error)), error.hint) from None
 
 
 def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:

@@ -144,11 +144,12 @@ class Suite:
             CallerError: The arguments do not fit together.
         """
         from roarbench.analysis.results_query import find_suite_spec
-        from roarbench.api.array_suite import write_array_suite
+        from roarbench.api.array_suite import read_lists, write_array_suite
 
         root, said = find_default_store() if store is None else Path(store), make_console()
-        asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
-        asked |= {"levels": list(levels), "seeds": seeds, "fills": [FILL_WORDS.get(fill, fill) for fill in fills]}
+        lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
+        lists["fills"] = [FILL_WORDS.get(fill, fill) for fill in lists["fills"]]
+        asked: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         folder = write_array_suite(
             model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True)
         )

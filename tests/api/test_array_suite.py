@@ -215,6 +215,33 @@ def test_what_trains_nothing_needs_no_training_images(tmp_path):
         roarbench.Suite.from_arrays(conv(10), None, arrays(6, 1), store=tmp_path)
 
 
+@pytest.mark.parametrize("train", [None, arrays(12, 0)])
+def test_a_protocol_that_compares_networks_is_refused_with_the_function_that_does(tmp_path, train):
+    with pytest.raises(roarbench.CallerError, match=r"explains a single one; roarbench\.own_network_gain\(networks"):
+        roarbench.Suite.from_arrays(
+            conv(10), train, arrays(6, 1), protocols=("morf", "own-network"), store=tmp_path / "store"
+        )
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"name": "My suite"}, "name is 'My suite', expected"),
+        ({"estimators": ["smothgrad"]}, "no estimator 'smothgrad'; did you mean 'sg-grad'"),
+        ({"levels": [3]}, r"levels is \[3\], expected a list"),
+        ({"estimators": "grad"}, r"estimators is 'grad', expected a list; write estimators=\['grad'\]"),
+        ({"levels": 0.5}, r"levels is 0\.5, expected a list; write levels=\[0\.5\]"),
+    ],
+)
+def test_refused_arguments_are_named_and_nothing_is_written(tmp_path, given, words):
+    with pytest.raises(roarbench.CallerError, match=f"^{words}"):
+        roarbench.Suite.from_arrays(
+            conv(10), None, arrays(6, 1), store=tmp_path / "a/store", **{"protocols": ["morf"]} | given
+        )
+    assert not (tmp_path / "a").exists()
+
+
 def test_fills_are_those_that_a_protocol_takes(tmp_path):
     suite = suite_of(tmp_path, protocols=("matched", "morf"), fills=("linear", "black"))
     assert {(b.protocol.name, b.fill) for b in suite.plan.blocks} == {
