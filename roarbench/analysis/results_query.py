@@ -43,6 +43,15 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         raise EmptyStore(str(error), "--suite", suite) from None
 
 
+def has_store(store: Path, db: str) -> bool:
+    """Return whether a store exists; raises StoreError if it cannot be used."""
+    try:
+        open_results(store, db).close()
+    except EmptyStore:
+        return False
+    return True
+
+
 def open_existing_results(store: Path, db: str, suite: str = "quick") -> ResultsStore:
     """Open a store for writing that exists already; raises as `open_results`, and leaves no store at a wrong path."""
     open_results(store, db, suite=suite).close()

@@ -92,18 +92,22 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.results_query import find_unranked_rows, open_results
+    from roarbench.analysis.results_query import find_unranked_rows, has_store, open_results
     from roarbench.report.publishing import format_import_summary
     from roarbench.store.published_folder import fetch_files
-    from roarbench.store.transfer import import_results
+    from roarbench.store.transfer import check_export, import_results
 
     print_default_store(store, err)
-    with fetch_files(source) as files, open_results(store, db, read_only=False) as results:
-        for file in files:
-            found = import_results(results, file)
-            dropped = find_unranked_rows(found.new | found.known, results, store)
-            for line in format_import_summary(file, found, dropped):
-                err.print(line, soft_wrap=True)
+    with fetch_files(source) as files:
+        if not Path(source).is_dir() and not has_store(store, db):  # a refused file leaves no empty store
+            for file in files:
+                check_export(file)
+        with open_results(store, db, read_only=False) as results:
+            for file in files:
+                found = import_results(results, file)
+                dropped = find_unranked_rows(found.new | found.known, results, store)
+                for line in format_import_summary(file, found, dropped):
+                    err.print(line, soft_wrap=True)
 
 
 def reproduce(

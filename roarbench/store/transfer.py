@@ -160,6 +160,8 @@ def _report_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from None
         seen = fit_on_one_line(str(error) or type(error).__name__, 90)
         raise StoreError(f"{path} is not a Parquet file ({seen}); name a file that `roarbench export` wrote") from None
 
@@ -264,6 +266,14 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
+def check_export(path: Path) -> None:
+    """Read a whole file without a store; raise StoreError if `import_results` would refuse it for any store."""
+    file = ExportedFile(path)
+    _read_metadata(file.metadata, path)
+    rows = _refuse_twice(_import_rows(file, path, {}), path)
+    _refuse_two_totals({(result.run.data, result.total) for result in rows}, set(), path)
+
+
 def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
     """Yield the results; raise StoreError for a run that is in the file twice."""
     keys = set[str]()
@@ -293,9 +303,12 @@ def _check_totals(connection: Connection, found: set[tuple[str, int]], path: Pat
     """
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in found})
-    known = {(row.data, row.total) for row in rows} | found
+    _refuse_two_totals(found, {(row.data, row.total) for row in rows}, path)
+
+
+def _refuse_two_totals(found: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
     for data, total in sorted(found):
-        if others := [other for same, other in known if same == data and other != total]:
+        if others := [other for same, other in stored | found if same == data and other != total]:
             seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(others)}"
             raise StoreError(f"{seen}, so nothing was added; export the results again")
 

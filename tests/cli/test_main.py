@@ -9,6 +9,8 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 
@@ -34,6 +36,14 @@ def contents(folder):
     """Every file but the database's notes beside it."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal", ".lock"))}
+
+
+def change_first_row(path):
+    """Change a number of an export, which its checksum then does not match."""
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[0]["seconds"] += 1
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
 
 @pytest.mark.slow
@@ -188,6 +198,17 @@ def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path,
     )
     assert call("export", tmp_path / name, "--store", store) == (2, "", f"roarbench: {line} them\n")
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("# Notes\n"), change_first_row])
+def test_a_file_that_import_refuses_leaves_no_store(call, made, tmp_path, damage):
+    file, store = tmp_path / "all.parquet", tmp_path / "a" / "store"
+    assert call("export", file, "--store", made).code == 0
+    damage(file)
+    for where in (("--store", store), ("--store", store, "--db", f"sqlite:///{store}/other.sqlite")):
+        code, _, err = call("import", file, *where)
+        assert (code, err.count("\n"), err.startswith(f"roarbench: {file}")) == (2, 1, True)
+        assert not store.parent.exists()
 
 
 @pytest.mark.slow

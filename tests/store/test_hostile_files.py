@@ -164,6 +164,9 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
         with pytest.raises(StoreError) as found:
             import_results(store, file)
         said = str(found.value)
+        with pytest.raises(StoreError) as alone:
+            transfer.check_export(file)
+        assert str(alone.value) == said
         assert words in said and len(said) < 600 and said.isprintable()
         with store.database.read() as connection:
             tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
