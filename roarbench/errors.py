@@ -77,8 +77,8 @@ class StoreError(CallerError):
 class EmptyStore(StoreError):
     """A results store that does not exist yet; a command that runs a suite creates it."""
 
-    def __init__(self, seen: str, *suite: str) -> None:
-        super().__init__(seen, Hint("; `{}` creates one", "run", suite))
+    def __init__(self, seen: str) -> None:
+        super().__init__(seen, Hint("; `{}` creates one", "run"))
 
 
 class SandboxError(CallerError):

@@ -1,6 +1,7 @@
 """Open stores and load results for commands. Nothing here imports torch."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,34 +14,32 @@ from roarbench.analysis.stored_results import (
     collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
+    list_stored_images_and_weights,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_missing_suite_file_error
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import Point, list_keys
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_keys
+from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suites import SUITES, find_suite, set_explained_weights
+from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
 from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_sources import ImageNote, hash_source
+from roarbench.store.image_sources import ImageNote, hash_source, read_image_notes
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.stored_suites import list_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 
 
-def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
+def open_results(store: Path, db: str, read_only: bool = True) -> ResultsStore:
     """Open the results in a store folder or in a database.
 
     Raises:
-        EmptyStore: There is no store yet, and `read_only` is True; the hint names `suite`.
+        EmptyStore: There is no store yet, and `read_only` is True.
         StoreError: The store cannot be used.
     """
-    try:
-        return ResultsStore.open(db or find_default_url(store), read_only=read_only)
-    except EmptyStore as error:
-        raise EmptyStore(str(error), "--suite", suite) from None
+    return ResultsStore.open(db or find_default_url(store), read_only=read_only)
 
 
 def has_store(store: Path, db: str) -> bool:
@@ -54,7 +53,7 @@ def has_store(store: Path, db: str) -> bool:
 
 def open_existing_results(store: Path, db: str, suite: str = "quick") -> ResultsStore:
     """Open a store for writing that exists already; raises as `open_results`, and leaves no store at a wrong path."""
-    open_results(store, db, suite=suite).close()
+    open_results(store, db).close()
     return open_results(store, db, read_only=False)
 
 
@@ -112,7 +111,7 @@ class ResultsQuery(NamedTuple):
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load a suite's results; raises StoreError without a store, and CallerError for unknown images or networks."""
-    with open_results(query.store, query.db, suite=suite.called) as results:
+    with open_results(query.store, query.db) as results:
         return load_from_open_store(results, suite, query)
 
 
@@ -156,8 +155,13 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
     gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
     found = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not found:
-        made = Hint("; `{}` computes them", "run", ("--suite", suite.called, "--data", query.data))
-        raise CallerError(f"this store has no results for the images in {query.data}", made)
+        if not Path(query.data).is_dir():
+            seen = f"--data is '{query.data}', which is neither a folder nor the first digits of known images"
+            raise CallerError(f"{seen}; write the folder, or at least {_FEWEST} digits from the title of a table")
+        words = ("--data", query.data) if suite.own else ("--suite", make_suite_argument(suite), "--data", query.data)
+        raise CallerError(
+            f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)
+        )
     return found[-1]
 
 
@@ -177,7 +181,7 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
     has not been decoded in this store; then images that were decoded from the same files are used.
     """
     try:
-        with open_results(query.store, query.db, suite=suite.called) as results:
+        with open_results(query.store, query.db) as results:
             notes = list_image_notes(results, query.store, suite.dataset)
             if data == "":
                 alike = _list_fingerprints(suite, query.data, [note for note in notes if note.limit == query.limit])
@@ -270,6 +274,37 @@ def find_key(store: ResultsStore, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(
-        f"no run in this store has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs")
-    )
+    raise CallerError(f"no run in this store has a key that begins with '{beginning}'", propose_runs_list(store))
+
+
+def propose_runs_list(store: ResultsStore) -> Hint | None:
+    """Return the command that lists the runs of the suite that the newest result belongs to; None without a suite."""
+    if not (run := store.find_newest_run()):
+        return None
+
+    def find_share_done(suite: SuiteSpec) -> float:
+        keys = set(list_keys(set_explained_weights(suite, run.given), run.data, run.limit).values())
+        return len(store.find_done_keys(keys)) / len(keys)
+
+    suites = (*SUITES.values(), *list_suites(store.database))  # newest versions first
+    if not (found := [each for each in suites if has_run(each, run)]):
+        return None
+    suite = max(found, key=find_share_done)  # several suites may share the run
+    versions = list_stored_images_and_weights(suite, store, read_image_notes(store.database))
+    same = [one for one in versions.stored if (one.data, one.limit) == (run.data, run.limit)]
+    small = ("--max-images", str(run.limit)) if run.limit else ()
+    words = ("--suite", make_suite_argument(suite), *small, *(versions.options(same[-1]) if same else ()))
+    return Hint(f"; `{{}}` lists those of {suite.title}", "list-runs", words)
+
+
+def has_run(suite: SuiteSpec, run: Run) -> bool:
+    """Return whether a suite has a run, if the run's estimator is added to the suite."""
+    if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
+        return False
+    name = run.cell.estimator
+    asked = suite if name == CLEAN else add_estimators(suite, [name])
+    asked = set_explained_weights(asked, run.given) if run.given else asked
+    points = [point for point in expand_points(asked) if point.cell == run.cell]
+    if run.given:  # this given network may have been run with this seed only
+        points = [replace(point, seed=run.seed) for point in points]
+    return any(build_run(asked, point, run.data, run.limit) == run for point in points)

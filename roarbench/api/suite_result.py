@@ -108,7 +108,7 @@ class SuiteResult:
         rows: tuple[str, ...] | None = None,
     ) -> Self:
         """Read rows; raise StoreError without a store, CallerError for unknown images or networks."""
-        with open_results(question.store, question.db, suite=plan.called) as results:
+        with open_results(question.store, question.db) as results:
             stored = load_from_open_store(results, plan, question)
             return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
 

@@ -156,6 +156,8 @@ def _check_memory() -> Diagnosis:
 
 def _check_disk(store: Path) -> Diagnosis:
     folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
+    if not folder.is_dir():
+        return Diagnosis("store", f"{folder} is a file, not a folder", False, "name a folder with --store")
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
     found = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"

@@ -75,7 +75,7 @@ def submit(
     from roarbench.report.publishing import prepare_published_file
     from roarbench.report.publishing import write_published_file as add
 
-    with open_results(store, db, suite=suite) as rows:
+    with open_results(store, db) as rows:
         prepared = prepare_published_file(rows, suite, row, folder, about)
         if write:
             _git(folder, "switch", "--create", prepared.branch)
@@ -103,7 +103,7 @@ def export_rankings(
     from roarbench.analysis.results_query import open_results
     from roarbench.execution.ranking_bundle import export_rankings as export
 
-    open_results(work.store, work.db, suite=suite).close()  # a wrong path fails before images are decoded
+    open_results(work.store, work.db).close()  # a wrong path fails before images are decoded
     with _open_suite(work, suite) as (place, _):
         found = export(place, folder, about, references_only)
     err.print(f"written: {folder}: {_describe_shipped_rankings(found)}", soft_wrap=True)

@@ -243,7 +243,8 @@ def replicate(
         format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
     )
     if others := list_uncompared_protocols(found, part):
-        alone = propose_command("replicate", "--suite", part.called, "--protocol", others[0])
+        stored = ("--against", against) if against else ()
+        alone = propose_command("replicate", "--protocol", others[0], *stored)
         err.print(f"not compared: {', '.join(others)}; to compare one of these, run `{alone}`", soft_wrap=True)
     if any(one.opposed for one in found.values() if one):
         raise typer.Exit(1)

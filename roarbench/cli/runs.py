@@ -32,7 +32,7 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     from roarbench.analysis.results_query import open_results
     from roarbench.report.run_list import format_runs
 
-    with open_results(source.store, source.db, suite=suite) as results:
+    with open_results(source.store, source.db) as results:
         _, found = _list_chosen_runs("list-runs", loaded, results, estimators)
     print_report(format, found, format_runs)
 
@@ -62,7 +62,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     from roarbench.analysis.results_query import open_existing_results
     from roarbench.text import format_count
 
-    with open_existing_results(source.store, source.db, suite) as results:
+    with open_existing_results(source.store, source.db) as results:
         suite_results, rows = _list_chosen_runs("retry", loaded, results, estimators)
         keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)

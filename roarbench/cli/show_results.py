@@ -58,7 +58,7 @@ def status(
     from roarbench.analysis.results_query import load_from_open_store, open_results
     from roarbench.report.status import count_status, format_status_lines, make_status_table
 
-    with open_results(source.store, source.db, suite=suite) as results:
+    with open_results(source.store, source.db) as results:
         if watch:
             watch_suite(results, loaded.plan, loaded.question)
             return
@@ -110,7 +110,7 @@ def compare(
     """Compare two rows of a suite by the paired test that its tables use."""
     found = source.load(suite).read_rows(None)
     if not found.stored.has_rows:
-        _refuse_nothing(found.stored, "table")
+        _refuse_nothing(found.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
 
     compared, names = found.compare(first, second, protocol), (first, second)
@@ -306,9 +306,9 @@ def leaderboard(
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
-def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
+def _refuse_nothing(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
     """Report in one line that a store has no results of a suite; name its other results or the command to run."""
-    if others := describe_other_results(suite_results, command):
+    if others := describe_other_results(suite_results, command, *words):
         raise CallerError(others)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
 

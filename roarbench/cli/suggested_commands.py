@@ -54,15 +54,16 @@ def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
     return str(said)
 
 
-def describe_other_results(suite_results: "SuiteResults", command: str) -> str:
-    """Return one line on other results of the suite that could be confused with these, with commands; empty if none."""
-    held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
+def describe_other_results(suite_results: "SuiteResults", command: str, *words: str) -> str:
+    """Return one line on other results of the suite that could be confused with these, with commands; empty if none.
+
+    `words` are the command's arguments.
+    """
+    held, calls, carried = suite_results.has_rows, [], ("--suite", *STORE, *_MEASURE)
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(
-                command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried
-            )
+            call = propose_command(command, *words, *small, *other.asked, carried=carried)
             calls.append(f"{call} ({other.called})")
     first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""

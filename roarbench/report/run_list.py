@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.results_query import find_key
+from roarbench.analysis.results_query import find_key, has_run, propose_runs_list
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import Point, build_run, describe_run, expand_points, find_protocol_name
-from roarbench.plan.runs import CLEAN, Run
-from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import add_estimators, set_explained_weights
+from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
+from roarbench.plan.runs import Run
 from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
@@ -75,7 +72,7 @@ def find_runs(store: ResultsStore, name: str) -> Named:
         name = _complete_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
-            raise CallerError(f"this store has no results of {name}", Hint("; `{}` lists its results", "status"))
+            raise CallerError(f"this store has no results of {name}", propose_runs_list(store))
         return Named(keys, name, built_in)
     run = find_run(store, key := find_key(store, name))
     estimator = run.cell.estimator_record
@@ -110,7 +107,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "key": key,
         "run": describe_run(Point(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
-        "suites": [suite.title for suite in list_suites(store.database) if _has_run(suite, run)],
+        "suites": [suite.title for suite in list_suites(store.database) if has_run(suite, run)],
         "record": make_record(run),
         "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
@@ -136,18 +133,6 @@ def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> s
     if store.failures.stopped([key]):
         return "failed"
     return "missing" if failed else "forgotten"
-
-
-def _has_run(suite: SuiteSpec, run: Run) -> bool:
-    if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
-        return False
-    name = run.cell.estimator
-    asked = suite if name == CLEAN else add_estimators(suite, [name])
-    asked = set_explained_weights(asked, run.given) if run.given else asked
-    points = [point for point in expand_points(asked) if point.cell == run.cell]
-    if run.given:  # this given network may have been run with this seed only
-        points = [replace(point, seed=run.seed) for point in points]
-    return any(build_run(asked, point, run.data, run.limit) == run for point in points)
 
 
 def _make_outcome_record(result: RunResult) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
-    return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
+    return Hint(words, "diagnose") if signs else None
 
 
 def _note_inconsistent_rows(table: SuiteTable) -> list[str]:

@@ -244,6 +244,13 @@ class ResultsStore:
         with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
+    def find_newest_run(self) -> Run | None:
+        """Return the run of the newest result; None if the store has no results."""
+        newest = select(results.c.key, results.c.record).order_by(results.c.created.desc(), results.c.key).limit(1)
+        with self.database.read() as connection:
+            row = connection.execute(newest).first()
+        return row and read_run(row)
+
     def read_results(
         self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:

@@ -62,6 +62,14 @@ def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refu
     assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1
 
 
+def test_a_file_is_no_store(machine, tmp_path):
+    (tmp_path / "file").touch()
+    for store in (tmp_path / "file", tmp_path / "file" / "below"):
+        what, seen, good, advice = found(store)["store"]
+        assert (what, seen, good) == ("store", f"{tmp_path / 'file'} is a file, not a folder", False)
+        assert "--store" in advice
+
+
 def test_what_is_too_little_comes_with_advice(machine, tmp_path):
     pages = {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 1000}
     no_sandbox = Mock(side_effect=SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, or do without"))

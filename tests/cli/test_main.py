@@ -159,6 +159,12 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert found["protocol"] == "kar" and found["gains"]["truth"]["value"] == rows["truth"]["gain"]
     assert found["difference"]["points"] == pytest.approx(rows["truth"]["gain"] - rows["random"]["gain"])
     assert "truth - random: " in call("compare", "truth", "random", *SMALL, "--store", made).out
+    nothing = call("compare", "truth", "random", "--suite", "planted", "--store", made)
+    words = f"compare truth random {' '.join(SMALL[-2:])} --suite planted --store {made}"
+    assert nothing.code == 2 and nothing.err.startswith(
+        f"roarbench: this store has no results of planted v1, but others: roarbench {words} ("
+    )
+    assert call(*words.split()).code == 0
     code, _, err = call("compare", "truth", "nobody", *SMALL, "--store", made)
     assert code == 2 and err.startswith("roarbench: there is no row 'nobody' here, only: ") and err.count("\n") == 1
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
@@ -368,7 +374,7 @@ def test_a_store_of_other_images_has_runs_that_are_named(call, tmp_path):
     for command in ("list-runs", "retry"):
         code, out, err = call(command, "--suite", "quick@7", "--store", tmp_path)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        known = f"roarbench {command} --suite {suite.called} --max-images 20 --store {tmp_path} (small version: "
+        known = f"roarbench {command} --max-images 20 --suite quick@7 --store {tmp_path} (small version: "
         assert f"this store has no results of quick v7, but others: {known}" in err
         assert call(command, "--suite", "quick@7", *images, "--store", tmp_path).code == 0
 

@@ -1,11 +1,14 @@
 """Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from roarbench.analysis.results_query import propose_runs_list
 from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suites import SUITES, add_estimators
+from roarbench.plan.suites import SUITES, add_estimators, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
@@ -73,12 +76,26 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     assert "roar truth t=0.1 scalar seed 0" in text and folder in text
     digits = [key[0] for key in keys]
     twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys begin with 16 digits at most
-    for digits, said in (
-        ("zz", "no run in this store has a key that begins with 'zz'; `roarbench list-runs --suite"),
-        (twice, f"runs have a key that begins with '{twice}'"),
+    answer = call("run-info", twice, "--store", made)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert f"runs have a key that begins with '{twice}'" in answer.err
+
+
+def test_an_unknown_run_or_row_is_refused_with_a_command_that_lists_those_of_the_store(call, made):
+    for words, seen in (
+        (("run-info", "zz"), "no run in this store has a key that begins with 'zz'"),
+        (("reproduce", "zz"), "no run in this store has a key that begins with 'zz'"),
+        (("archive", "sobel", "--why", "bad"), "this store has no results of sobel"),
     ):
-        answer = call("run-info", digits, "--store", made)
-        assert (answer.code, answer.err.count("\n"), said in answer.err) == (2, 1, True)
+        answer = call(*words, "--store", made)
+        assert answer.code == 2 and answer.err.count("\n") == 1, answer.err
+        found = re.fullmatch(rf"roarbench: {seen}; `(.*)` lists those of planted v1\n", answer.err)
+        proposed = shlex.split(found[1])
+        assert proposed[1:] == ["list-runs", *SMALL, "--store", str(made)]
+        assert " done " in call(*proposed[1:]).out
+    url = make_store(made.parent / "older", find_suite("quick@6"), lambda point: point.seed == 0, images=20)
+    with ResultsStore.open(url, read_only=True) as results:
+        assert propose_runs_list(results).words[:2] == ("--suite", "quick@6")
 
 
 def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
