@@ -23,7 +23,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
         CallerError: Streamlit is not installed, the port is in use, or there are no such results.
         StoreError: The store cannot be opened.
     """
-    _need("streamlit")
+    _require_package("streamlit")
     _check_port(port)
     shown = make_shown(url, store, *selection)
     if any(selection):
@@ -77,7 +77,7 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
         CallerError: A package is missing, the folder cannot be written, or there are no such results.
         StoreError: The store cannot be opened.
     """
-    _need("jinja2")
+    _require_package("jinja2")
     from leaderboard.render import export_site
     from leaderboard.views import read_views
     from roarbench.store.results import ResultsStore
@@ -95,7 +95,7 @@ def _refuse_none(boards: Sized, selection: Selection) -> None:
         raise CallerError(f"this store has no board for {asked}; without it, the leaderboard shows all boards")
 
 
-def _need(package: str) -> None:
+def _require_package(package: str) -> None:
     if find_spec(package) is None:
         raise CallerError(f"the leaderboard needs {package}, which is missing; pip install 'roarbench[leaderboard]'")
 

@@ -104,7 +104,7 @@ class PairedBoard:
 def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results, tables = both.roar.suite_results, (both.own, both.roar)
-    asked = _questions(both) + ([_third(evidence)] if evidence else [])
+    asked = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
     names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
     own, roar = ([row for row in each.rows if row.estimator not in results.suite.entered] for each in tables)
     gains = capitalize(" and ".join(each.gain for each in asked))
@@ -116,11 +116,11 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(asked),
-        rows=tuple(_named(results, name, features) for name in names),
+        rows=tuple(_make_named_row(results, name, features) for name in names),
     )
 
 
-def _named(results: SuiteResults, name: str, features: int) -> Named:
+def _make_named_row(results: SuiteResults, name: str, features: int) -> Named:
     estimator = find_estimator_or_placeholder(name)
     return Named(
         name,
@@ -131,10 +131,10 @@ def _named(results: SuiteResults, name: str, features: int) -> Named:
     )
 
 
-def _questions(both: TwoQuestions) -> list[Question]:
+def _make_questions(both: TwoQuestions) -> list[Question]:
     roar, own = both.roar, both.own
-    retrained = {row.estimator: _answer_beside_random(row) for row in roar.rows}
-    scored = {row.estimator: _answer_beside_zero(row) for row in own.rows}
+    retrained = {row.estimator: _make_roar_answer(row) for row in roar.rows}
+    scored = {row.estimator: _make_own_network_answer(row) for row in own.rows}
     protocol = own.board.protocol
     return [
         Question(roar.board.protocol, "ROAR gain", "Do the pixels matter in the data?", RANDOM_KINDS, retrained),
@@ -142,12 +142,12 @@ def _questions(both: TwoQuestions) -> list[Question]:
     ]
 
 
-def _third(board: BoardContents) -> Question:
+def _make_matched_gain_question(board: BoardContents) -> Question:
     found = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
     return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, found)
 
 
-def _answer_beside_random(row: Row) -> Answer:
+def _make_roar_answer(row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls keep their colour, and Random has no verdict."""
     beside, control = row.random, find_estimator_or_placeholder(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
@@ -155,7 +155,7 @@ def _answer_beside_random(row: Row) -> Answer:
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
 
 
-def _answer_beside_zero(row: Row) -> Answer:
+def _make_own_network_answer(row: Row) -> Answer:
     """Return a row's own-network gain and verdict."""
     kind = choose_colour_class(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

@@ -58,9 +58,9 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
     explained, retrained = write_own_network_headline(network), _select_estimators(roar)
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
-    beat = sum(_beats_random(row) for row in retrained)
+    beat = sum(_does_beat_random(row) for row in retrained)
     one = "beats" if beat < 2 else "beat"
-    blurred = any(row.estimator == BLURRED and _beats_random(row) for row in roar)
+    blurred = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
     return f"{explained}; under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
 
@@ -83,7 +83,7 @@ def _is_control(row: Row) -> bool:
     return find_estimator_or_placeholder(row.estimator).control
 
 
-def _beats_random(row: Row) -> bool:
+def _does_beat_random(row: Row) -> bool:
     return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 

@@ -8,7 +8,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.text import fit_on_one_line
 
 
-def _repository() -> str:
+def _find_repository() -> str:
     """Return the public address of the source, from the installed package; empty without one."""
     with suppress(PackageNotFoundError):
         for url in metadata("roarbench").get_all("Project-URL") or []:
@@ -18,7 +18,7 @@ def _repository() -> str:
     return ""
 
 
-REPOSITORY = _repository()
+REPOSITORY = _find_repository()
 
 
 def make_plain(text: str, longest: int = 300) -> str:

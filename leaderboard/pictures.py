@@ -95,18 +95,18 @@ def _read_file(path: Path) -> Pictures:
 
 def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
-    images = _images(results, workspace)
+    images = _open_images(results, workspace)
     protocol = find_pictured_protocol(results)
     unit = results.units(protocol)[0]
     # tables have no pictures, and the masked images here use the mean
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":
         return None
     numbers, rule = choose_images(results, protocol, unit)
-    ranked, damaged = _rankings(results, images, unit, workspace)
+    ranked, damaged = _open_rankings(results, images, unit, workspace)
     if not len(numbers) or not (ranked or damaged):
         return None
     levels = results.levels(protocol, unit)
-    siblings = _rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
+    siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
     others = ["matched", "other"] if protocol.paired else []
     others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
@@ -142,16 +142,16 @@ class PictureMaker:
     def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
         """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, from its rankings and another network's."""
         return [
-            self._heat(rankings)
+            self._draw_heat_maps(rankings)
             if kind == "map"
-            else self._left(sibling, "own")
+            else self._draw_remaining_features(sibling, "own")
             if kind == "sibling" and sibling
-            else self._left(rankings, kind)
+            else self._draw_remaining_features(rankings, kind)
             for kind in kinds
         ]
 
-    def _left(self, rankings: Rankings, kind: str) -> Bytes:
-        removed = _wide(self.make_masks(rankings, kind), rankings.layout)
+    def _draw_remaining_features(self, rankings: Rankings, kind: str) -> Bytes:
+        removed = _expand_to_image(self.make_masks(rankings, kind), rankings.layout)
         return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
 
     def make_masks(self, rankings: Rankings, kind: str) -> Masks:
@@ -169,10 +169,10 @@ class PictureMaker:
             own, codes, assign_strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
         )
 
-    def _heat(self, rankings: Rankings) -> Bytes:
+    def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
-        gone = [_wide(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
+        gone = [_expand_to_image(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
         places = np.linspace(0, 1, len(_ANCHORS))
         colours = [np.interp(values, places, _ANCHORS[:, channel]) for channel in range(3)]
@@ -190,12 +190,12 @@ def _find_removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Mask
     return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
 
 
-def _wide(removed: Masks, layout: Layout) -> Masks:
+def _expand_to_image(removed: Masks, layout: Layout) -> Masks:
     """Expand removed features, bool (n, d), to values of the images, bool (n, c or 1, h, w)."""
     return removed.reshape(len(removed), *layout.unit.grid(layout.shape))
 
 
-def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
+def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
     """Return the decoded images of the suite's results."""
     for manifest in sorted(workspace.data.glob("*/manifest.json")):
         if json.loads(manifest.read_text()).get("fingerprint") == results.data:
@@ -203,7 +203,7 @@ def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
     return None
 
 
-def _rankings(
+def _open_rankings(
     results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return the rows' rankings for an explained network, and the rows with damaged rankings."""

@@ -44,10 +44,10 @@ def render_page(site: Site, at: Address) -> Page:
     if at.page not in PAGES:
         raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
     there = {each.page for each in site.known}
-    nav = [(name, label, _link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
+    nav = [(name, label, _make_link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
     suite = at.suite or next(iter(site.views), "")
     fields = PAGES[at.page][1](site, at)
-    return _render(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
+    return _render_template(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
 
 
 def render_live_page(shown: Shown, query: dict[str, str]) -> Page:
@@ -77,10 +77,10 @@ def cache_first_page(shown: Shown) -> None:
 
 def render_message(text: str, site: Site) -> Page:
     """Render a page that explains what is missing, with advice."""
-    return _render("message", site, text=make_plain(text), nav=[("board", "Board", site.to("board"))])
+    return _render_template("message", site, text=make_plain(text), nav=[("board", "Board", site.to("board"))])
 
 
-def _render(page: str, site: Site, **fields: Any) -> Page:
+def _render_template(page: str, site: Site, **fields: Any) -> Page:
     shared = {
         "page": page,
         "live": site.live,
@@ -145,7 +145,7 @@ def export_site(views: Views, folder: Path) -> int:
     return len(site.known) or 1
 
 
-def _link(page: str, site: Site, at: Address) -> str:
+def _make_link(page: str, site: Site, at: Address) -> str:
     """Return the link to a page, for the current suite if the page depends on one."""
     found = [each for each in site.known if each.page == page]
     return site.at(next((each for each in found if each == Address(page, at.suite)), found[0]))

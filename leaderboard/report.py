@@ -53,10 +53,10 @@ def write_report(view: SuiteView, path: Path) -> None:
     if path.suffix == ".html":
         write_if_absent(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:
-        write_if_absent(path, lambda temporary: _print(html, temporary))
+        write_if_absent(path, lambda temporary: _print_pdf(html, temporary))
 
 
-def _print(html: str, path: Path) -> None:
+def _print_pdf(html: str, path: Path) -> None:
     """Print a page to PDF with this machine's browser."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:

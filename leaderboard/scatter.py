@@ -47,11 +47,11 @@ class Scatter(NamedTuple):
 
     def x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain."""
-        return _across(self.roar, value)
+        return _compute_x(self.roar, value)
 
     def y(self, value: float) -> float:
         """Return the vertical position of an own-network gain."""
-        return _down(self.own, value)
+        return _compute_y(self.own, value)
 
 
 def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
@@ -66,7 +66,7 @@ def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
                 found.append(Found(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain))
     if not found:
         return None
-    across, down = (_axis(each.roar for each in found), _axis(each.own for each in found))
+    across, down = (_make_axis(each.roar for each in found), _make_axis(each.own for each in found))
     said = "; ".join(f"{each.name} {format_interval(each.roar)} and {format_interval(each.own)}" for each in found)
     missing = rows - len(found)
     return Scatter(
@@ -80,15 +80,15 @@ def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     )
 
 
-def _axis(gains: Iterable[Estimate]) -> Axis:
+def _make_axis(gains: Iterable[Estimate]) -> Axis:
     return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
-def _across(axis: Axis, value: float) -> float:
+def _compute_x(axis: Axis, value: float) -> float:
     return round(_WIDTH * axis.at(value) / 100, 1)
 
 
-def _down(axis: Axis, value: float) -> float:
+def _compute_y(axis: Axis, value: float) -> float:
     return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
 
 
@@ -96,7 +96,7 @@ def _place_labels(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]
     """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
     for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):
-        x, y = _across(across, each.roar.value or 0.0), _down(down, each.own.value or 0.0) - 6
+        x, y = _compute_x(across, each.roar.value or 0.0), _compute_y(down, each.own.value or 0.0) - 6
         width = _LETTER * len(each.name)
         x = x + 8 if x + width < _WIDTH else x - 8 - width
         taken = [(*dot.label, _LETTER * len(dot.name)) for dot in dots]

@@ -36,10 +36,10 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     if view.paired and not at.choices:
         return _describe_both(site, view, view.paired)
     live = site.live
-    protocol = SHOWN[_choose(view, at, "protocol", [each.name for each in view.protocols])]
-    unit = Unit(_choose(view, at, "unit", view.results.units(protocol)))
+    protocol = SHOWN[_choose_option(view, at, "protocol", [each.name for each in view.protocols])]
+    unit = Unit(_choose_option(view, at, "unit", view.results.units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _choose(view, at, "level", ["", *measured])
+    level = _choose_option(view, at, "level", ["", *measured])
     levels = (float(level),) if level else ()
     board, tables = (
         view.get_board(protocol, unit, levels),
@@ -54,7 +54,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "card": "" if live else site.file(f"{stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
-        "tabs": list(_tabs(site, view, protocol)),
+        "tabs": list(_make_protocol_tabs(site, view, protocol)),
         "units": [(str(each), site.at(find_board_address(view, protocol, each)), each == unit) for each in units],
         "levels": [
             (
@@ -64,10 +64,10 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             )
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
-        "suites": _suites(site, view),
+        "suites": _make_suite_tabs(site, view),
         "legend": [("", board.colour_legend)],
         "key": list(list_key_entries(board)),
-        "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
+        "files": _list_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
 
@@ -83,21 +83,21 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "heading": heading,
         "advice": advise(board),
         "drawn": make_scatter([board]),
-        "tabs": list(_tabs(site, view, None)),
+        "tabs": list(_make_protocol_tabs(site, view, None)),
         "units": [],
         "levels": [],
-        "suites": _suites(site, view),
+        "suites": _make_suite_tabs(site, view),
         "legend": [(question.title, question.colour_legend) for question in board.questions],
-        "files": _files(site, view, view.slug, view.tables),
+        "files": _list_download_files(site, view, view.slug, view.tables),
     }
 
 
-def _suites(site: Site, shown: SuiteView) -> list[Tab]:
+def _make_suite_tabs(site: Site, shown: SuiteView) -> list[Tab]:
     views = site.views.values()
     return [(make_plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
 
 
-def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
+def _choose_option(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
     has = list(there)
     name = at.chosen(what) or has[0]
@@ -106,7 +106,7 @@ def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> st
     return name
 
 
-def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
+def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
     """Return the files to download, label and address: the output of `roarbench table`.
 
     The static site has one file of each kind per suite; the app offers those of the board that it shows.
@@ -119,7 +119,7 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
     return [(kind.upper(), site.file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
-def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
+def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
     """Yield a tab for both questions, for each protocol of the suite, and for headline protocols of suites on the same
     images.
     """

@@ -25,7 +25,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
     view = site.view(at)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
-    pairs = [(each, _sheets(site, view, each)) for each in _pairs(view, at, rows)]
+    pairs = [(each, _make_sheets(site, view, each)) for each in _choose_pairs(view, at, rows)]
     return {
         "view": view,
         "found": [
@@ -41,7 +41,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def _pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
+def _choose_pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
     names = [name for key in ("first", "second") if (name := at.chosen(key))]
     for name in names:
         if name not in rows:
@@ -53,7 +53,7 @@ def _pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[
         yield found[0], row
 
 
-def _sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
+def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
     """Return sheets of both rows, with images that favour the first, then the second; None without pictures."""
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None

@@ -36,7 +36,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     views = [view for view in site.views.values() if name in view.results.suite.placed]
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
-    found = [(view, board, board.by_id[name]) for view in views for board in _boards(view, name)]
+    found = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
@@ -48,7 +48,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
-        "verdict": typeset(_verdict(views, board, row)),
+        "verdict": typeset(_describe_verdict(views, board, row)),
         "both": explain_disagreement(found),
         "verdicts": [
             (
@@ -59,23 +59,28 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             for view, board, row in found
         ],
         "against": next(
-            ((make_plain(view.title), board.protocol, _against(row)) for view, board, row in found if row.beating), None
+            (
+                (make_plain(view.title), board.protocol, _list_control_comparisons(row))
+                for view, board, row in found
+                if row.beating
+            ),
+            None,
         ),
         "figures": list(islice(list_figures(views, name), _FIGURES)),
-        "pictures": _pictures(site, views, name),
+        "pictures": _find_pictures(site, views, name),
         "doubts": collect_doubts(found),
         "commands": commands,
         "compare": site.to("compare", view.slug),
     }
 
 
-def _boards(view: SuiteView, name: str) -> list[BoardContents]:
+def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of the headline protocols that have a row, or else those of other protocols."""
     leading = [board for board in view.headline_boards if name in board.by_id]
     return leading or [board for board in view.boards if name in board.by_id]
 
 
-def _verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
+def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
     paired = (view.paired for view in views)
     both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
@@ -84,11 +89,11 @@ def _verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) ->
 
 def describe_both_verdicts(board: PairedBoard, name: str) -> str:
     """Describe the answer to each question, with the suite."""
-    answers = (f"{question.title}: {_answer(question.answers.get(name))}" for question in board.questions)
+    answers = (f"{question.title}: {_format_answer(question.answers.get(name))}" for question in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
 
 
-def _answer(found: Answer | None) -> str:
+def _format_answer(found: Answer | None) -> str:
     if found is None:
         return "not run"
     if found.by_construction or found.gain.value is None:
@@ -96,7 +101,7 @@ def _answer(found: Answer | None) -> str:
     return f"{found.words}, {format_interval(found.gain)} points"
 
 
-def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
+def _list_control_comparisons(row: BoardRow) -> list[tuple[str, Comparison]]:
     """Return a row's comparisons with the controls, the strongest first."""
     found = row.beating.against.items() if row.beating else ()
     return sorted(found, key=lambda item: item[1].difference.value or 0.0)
@@ -129,7 +134,7 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     """Describe the verdict in a sentence or two."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
-    size = f"{format_interval(row.value)} points{_place(board, row)} on {board.title}"
+    size = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
     if row.by_construction:
         return f"Its own-network gain is {row.words}: its maps are the same for every network."
     if row.network:
@@ -150,7 +155,7 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 
-def _place(board: BoardContents, row: BoardRow) -> str:
+def _describe_rank(board: BoardContents, row: BoardRow) -> str:
     """Describe the row's rank among the suite's rows; other added rows do not count."""
     if not row.place:
         return ""
@@ -190,7 +195,7 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
                     yield f"{make_plain(view.title)}: {protocol.tab}", drawn
 
 
-def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
+def _find_pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
     """Return the estimator's pictures in the first suite that has any, for `parts.pictures`, and a link to all."""
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:

@@ -37,7 +37,7 @@ _DESIGN = {  # descriptions of a suite's fields
 def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page; its example is a submission of the first board, or the best estimator."""
     view = next(iter(site.views.values()), None)
-    boards = _boards(view) if view else []
+    boards = _select_boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
     named_first = sorted(there, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
     named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
@@ -53,7 +53,7 @@ def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
 def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a suite's page."""
     view = site.view(at)
-    boards = _boards(view)
+    boards = _select_boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
     papers = (paper for name in names for paper in make_estimator_facts(name, [view.results]).papers)
     return {
@@ -68,7 +68,7 @@ def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def _boards(view: SuiteView) -> list[BoardContents]:
+def _select_boards(view: SuiteView) -> list[BoardContents]:
     """Return the boards of both questions if the suite has them, else its first board."""
     return view.headline_boards if view.is_combined else [view.board]
 
@@ -82,7 +82,7 @@ def write_bibtex(view: SuiteView) -> str:
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
         "note": "; ".join(
-            f"{board.protocol.title}, table {view.table(board.protocol).hash}" for board in _boards(view)
+            f"{board.protocol.title}, table {view.table(board.protocol).hash}" for board in _select_boards(view)
         ),
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]

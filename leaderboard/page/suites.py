@@ -33,25 +33,25 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
         if view.results.has_rows:
-            kinds[_kind(view)] += filter(_has_values, _columns(site, view))
-            counts[_kind(view)] += 1
+            kinds[_describe_data(view)] += filter(_has_values, _make_columns(site, view))
+            counts[_describe_data(view)] += 1
     parts = []
     boards = [view.paired for view in site.views.values() if view.paired]
     for kind, unsorted in kinds.items():
         columns = sorted(unsorted, key=lambda column: column.later)
-        parts.append((kind, False, columns[:_SHOWN], _rows(columns[:_SHOWN])))
+        parts.append((kind, False, columns[:_SHOWN], _make_rows(columns[:_SHOWN])))
         if more := columns[_SHOWN:]:
-            parts.append((f"{kind}: {len(more)} more", True, more, _rows(more)))
+            parts.append((f"{kind}: {len(more)} more", True, more, _make_rows(more)))
     return {
         "parts_of": parts,
         "counts": counts,
-        "legend": _legend(each for columns in kinds.values() for each in columns),
+        "legend": _make_legend(each for columns in kinds.values() for each in columns),
         "advice": list(filter(None, map(advise, boards))),
         "drawn": make_scatter(boards),
     }
 
 
-def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
+def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
     title = make_plain(view.title)
     if view.paired:
@@ -68,14 +68,14 @@ def _has_values(column: Column) -> bool:
     return any(answer.gain.value is not None for answer in column.answers.values())
 
 
-def _kind(view: SuiteView) -> str:
+def _describe_data(view: SuiteView) -> str:
     record = view.results.suite.dataset_record
     if record.tabular:
         return "Tables"
     return "Known truth" if record.generated else "Photographs"
 
 
-def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the colour legend, equal meanings once, grouped by questions."""
     kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
@@ -87,7 +87,7 @@ def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]
     return [(", ".join(titles), list(key)) for key, titles in found.items()]
 
 
-def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+def _make_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value: id, name, detail, whether a control, and answers; successful ones first."""
     there = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
@@ -95,11 +95,13 @@ def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer 
     names = dict.fromkeys(name for answers in there for name in answers)
     rows = {name: [answers.get(name) for answers in there] for name in names}
 
-    def successes(name: str) -> list[int]:
+    def find_successes(name: str) -> list[int]:
         kinds = [answer.kind for answer in rows[name] if answer]
         return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
-    return [(name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
+    return [
+        (name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=find_successes)
+    ]
 
 
 def _is_control(name: str) -> bool:

@@ -49,16 +49,20 @@ class ForgottenCounts(NamedTuple):
 
 def list_estimator_keys(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
-    return sorted(key for key, name in _estimators(database, estimator).items() if _row(name) == estimator)
+    return sorted(
+        key for key, name in _find_estimators_by_key(database, estimator).items() if _find_parent_row(name) == estimator
+    )
 
 
 def list_submission_ids(database: Database, beginning: str) -> list[str]:
     """Return the ids of submissions that begin with this string and have results or failures, without twins."""
-    found = set(_estimators(database, beginning).values())
-    return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
+    found = set(_find_estimators_by_key(database, beginning).values())
+    return sorted(
+        {_find_parent_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)}
+    )
 
 
-def _estimators(database: Database, beginning: str) -> dict[str, str]:
+def _find_estimators_by_key(database: Database, beginning: str) -> dict[str, str]:
     """Return estimators by run key: of results that begin with this string, of failures whose record contains it."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
@@ -69,7 +73,7 @@ def _estimators(database: Database, beginning: str) -> dict[str, str]:
         }
 
 
-def _row(name: str) -> str:
+def _find_parent_row(name: str) -> str:
     return name if name == CLEAN else find_estimator(name).row
 
 
@@ -87,14 +91,14 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
     Raises:
         CallerError: A process is working on one of these runs.
     """
-    why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _who(), "code_version": read_code_version()}
+    why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _name_user(), "code_version": read_code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
             raise CallerError(
                 f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait until it ends"
             )
-        vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
-        taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
+        vouched = {name: _read_rows(connection, table, keys) for name, table in _VOUCHED.items()}
+        taken = {kind: _read_rows(connection, table, keys) for kind, table in _KINDS.items()}
         for kind, rows in taken.items():
             for row in rows:
                 attached = vouched if kind == "result" else {}
@@ -118,7 +122,7 @@ def read_archived_rows(database: Database, keys: Collection[str]) -> list[Forgot
     ]
 
 
-def _rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
+def _read_rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
     found = select_matching(connection, select(table), table.c.key, keys)
     return [{name: _make_plain(value) for name, value in row._mapping.items()} for row in found]
 
@@ -129,7 +133,7 @@ def _make_plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _who() -> str:
+def _name_user() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # the system has no name for the user id

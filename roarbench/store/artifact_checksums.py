@@ -54,7 +54,7 @@ class Checksums:
             StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
                 record their inputs and none of them matches the folder; nothing is recorded.
         """
-        self._note(found, made_here=False, noted=noted)
+        self._record_checksums(found, made_here=False, noted=noted)
 
     def note(self, found: Collection[Artifact]) -> None:
         """Record files just made in the folder, also in place of lost files on which no result depends.
@@ -62,9 +62,11 @@ class Checksums:
         Raises:
             StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
         """
-        self._note(found, made_here=True)
+        self._record_checksums(found, made_here=True)
 
-    def _note(self, found: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()) -> None:
+    def _record_checksums(
+        self, found: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()
+    ) -> None:
         made = {each.key: each for each in found}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
 

@@ -81,7 +81,7 @@ class StoredNetwork:
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Return the network's state dict, on the CPU."""
-        with self._readable():
+        with self._convert_read_errors():
             loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
             if self.checksum() not in ("", compute_weights_checksum(loaded)):
                 raise ValueError("the weights do not have the manifest's checksum")
@@ -89,15 +89,15 @@ class StoredNetwork:
 
     def checksum(self) -> str:
         """Return the recorded checksum of the weights; empty if the weights or their checksum are missing."""
-        return str(self._noted().get("weights", ""))
+        return str(self._read_manifest().get("weights", ""))
 
-    def _noted(self) -> dict[str, Any]:
+    def _read_manifest(self) -> dict[str, Any]:
         """Return the manifest of the weights; empty if they are missing."""
-        with self._readable():
+        with self._convert_read_errors():
             return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _convert_read_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
@@ -121,7 +121,7 @@ class StoredReference(StoredNetwork):
 
     def norm(self) -> Normalisation | None:
         """Return the normalisation of the images; None for that of the data set, or if the network is missing."""
-        noted = self._noted().get("norm")
+        noted = self._read_manifest().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
     def has_predictions(self, split: Split) -> bool:
@@ -140,7 +140,7 @@ class StoredReference(StoredNetwork):
 
     def predictions(self, split: Split) -> Predictions:
         """Return the predictions on the untouched images of a split."""
-        with self._readable(), (self.folder / f"{split}.npz").open("rb") as file:
+        with self._convert_read_errors(), (self.folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
 
@@ -184,7 +184,7 @@ class CheckpointFile:
         except OSError as error:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}; delete it and run again") from error
         try:
-            state = _state(content)
+            state = _parse_checkpoint(content)
         except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
@@ -211,7 +211,7 @@ class CheckpointFile:
             partial.unlink(missing_ok=True)
 
 
-def _state(content: bytes) -> dict[str, Any]:
+def _parse_checkpoint(content: bytes) -> dict[str, Any]:
     """Read a checkpoint; raise an exception of any type if it is damaged, even in a single bit."""
     with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
         if broken := parts.testzip():

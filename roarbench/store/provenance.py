@@ -50,7 +50,7 @@ def read_provenance(
     """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has further versions."""
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := read_package_version(name))}
-    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": count_cores()}
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}
     return Provenance(
         read_code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision}
     )
@@ -59,7 +59,9 @@ def read_provenance(
 @cache
 def read_code_version() -> str:
     """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a changed checkout."""
-    return " ".join(part for part in (read_package_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
+    return " ".join(
+        part for part in (read_package_version("roarbench") or "0", _read_commit(Path(__file__).parent)) if part
+    )
 
 
 @cache  # reading metadata takes milliseconds, and every run records versions
@@ -71,24 +73,24 @@ def read_package_version(name: str) -> str:
         return ""
 
 
-def _commit(folder: Path) -> str:
+def _read_commit(folder: Path) -> str:
     """Return the short hash of the checkout's commit, with `+dirty` after changes; empty outside of a checkout."""
     try:
         # a virtual environment may lie in another project's checkout
-        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
-        dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
-        return _git(folder, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
+        _run_git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
+        dirty = _run_git(folder, "status", "--porcelain", "--untracked-files=no")
+        return _run_git(folder, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
     except (OSError, subprocess.SubprocessError):
         return ""
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), *arguments]
     return subprocess.run(command, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
 
 
 @cache
-def _cpu() -> str:
+def _name_processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -44,7 +44,7 @@ class Score:
 def put_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; existing scores stay unchanged."""
     with database.write() as connection:
-        insert_new(connection, scores, [_row(score) for score in new])
+        insert_new(connection, scores, [_make_row(score) for score in new])
 
 
 def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
@@ -54,6 +54,6 @@ def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | 
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
 
 
-def _row(score: Score) -> dict[str, Any]:
+def _make_row(score: Score) -> dict[str, Any]:
     about = {"key": score.spec.key, "record": encode_canonically(make_record(score.spec)), "metric": score.spec.metric}
     return about | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -105,13 +105,13 @@ class RankingsStore:
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, for finished rankings that record it."""
-        return self._shares("kept", "copies")
+        return self._read_shares("kept", "copies")
 
     def tied_shares(self) -> dict[str, float]:
         """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
-        return self._shares("ties", "images")
+        return self._read_shares("ties", "images")
 
-    def _shares(self, part: str, whole: str) -> dict[str, float]:
+    def _read_shares(self, part: str, whole: str) -> dict[str, float]:
         found = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             # a damaged manifest has no share
@@ -144,7 +144,7 @@ class RankingsStore:
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished or have exactly this part; does not list folders."""
-        return self._part(spec, split, start, stop).exists() or self.has(spec)
+        return self._make_part_path(spec, split, start, stop).exists() or self.has(spec)
 
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images with parts, ascending and merged."""
@@ -180,7 +180,7 @@ class RankingsStore:
         about = describe_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
         about |= {"kept": list(kept)} if kept else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
-        path = self._part(spec, split, start, stop)
+        path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may write the same part
@@ -215,10 +215,10 @@ class RankingsStore:
                 told = [read_planes(path).about for path in used]
                 about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, told)}
                 refuse_mixed_devices(parts, told)
-                files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
+                files = {str(split): self._join_parts(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
-                if before := self._same_as(spec, about["weights"]):
+                if before := self._find_equal_rankings(spec, about["weights"]):
                     manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                 write_atomically(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
@@ -237,7 +237,7 @@ class RankingsStore:
                 found = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
                 raise StoreError(f"{found}; {suggest_remedy(folder)}")
         files = manifest["files"]
-        splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
+        splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), read_rankings_checksum(manifest)
         kept = compute_share(files, "kept", "copies")
@@ -255,7 +255,7 @@ class RankingsStore:
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
             refuse_altered(path, file["sha256"], what, suggest_remedy(found.folder), whole)
 
-    def _same_as(self, spec: RankingSpec, weights: str) -> str:
+    def _find_equal_rankings(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
         planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_sibling_rankings(self.folder(spec), spec):
@@ -270,10 +270,10 @@ class RankingsStore:
         folder = self.folder(spec)
         return (*reversed(folder.parents[:3]), folder, folder / "parts")
 
-    def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
+    def _make_part_path(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
-    def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
+    def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
         about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
@@ -303,7 +303,7 @@ class RankingsStore:
         return entry | {"made": [part._asdict() for part in merge_batch_records(made)]}
 
 
-def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
+def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
     """Map the bit-planes of one split, uint8 (n, planes, width), without a copy."""
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:

@@ -71,7 +71,7 @@ class Failures:
                 if number is not None and not release_lease(connection, run.key, number):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
-            _stop(connection, [run.key for run in runs], "", runs[0].data, why)
+            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, why)
 
         self._database.change(work)
 
@@ -79,7 +79,7 @@ class Failures:
         """Record that a step without runs failed, and delete its leases; it is retried only on request."""
 
         def work(connection: Connection) -> None:
-            _stop(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
             drop_leases(connection, step.keys, owner)
 
         self._database.change(work)
@@ -142,7 +142,7 @@ def clear_failures(connection: Connection, keys: Collection[str]) -> None:
         delete_rows(connection, table, keys)
 
 
-def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
+def _insert_stopped(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
     clear_failures(connection, keys)
     rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)
@@ -288,13 +288,13 @@ class ResultsStore:
         """Return a stamp that changes with every result on a data set and network, and with their provenance."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        return self._values([wanted, *map(_growth, _VOUCHED)])
+        return self._read_stamp([wanted, *map(_select_growth, _VOUCHED)])
 
     def state(self) -> str:
         """Return a stamp that changes with every result, failure and change of provenance."""
-        return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
+        return self._read_stamp([_select_growth(table) for table in (results, failures, *_VOUCHED)])
 
-    def _values(self, statements: Iterable[Select[int, Any]]) -> str:
+    def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
         with self.database.read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
@@ -320,6 +320,6 @@ class ResultsStore:
         return self.database.query(read_leases)
 
 
-def _growth(table: Table) -> Select[int, Any]:
+def _select_growth(table: Table) -> Select[int, Any]:
     """Select the number of rows of a table and the time of its last row; rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

@@ -3,8 +3,8 @@
 Scores are only added. Results and failures are only added, too, until their owner archives them, which moves them to
 the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
-Since the first release only tables were added. A change of an existing table increases `HEAD`, and `_upgrade` makes the
-change in older stores.
+Since the first release only tables were added. A change of an existing table increases `HEAD`, and `_upgrade_schema`
+makes the change in older stores.
 """
 
 import os
@@ -74,11 +74,11 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value and value.replace(tzinfo=UTC)
 
 
-def _added() -> Column[datetime]:
+def _make_time_column() -> Column[datetime]:
     return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
 
 
-def _required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+def _make_required_columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=False) for name in names]
 
 
@@ -88,11 +88,11 @@ results = Table(
     metadata,
     Column("key", String(32), primary_key=True),
     Column("record", Text, nullable=False),  # canonical JSON of the run; the key is its hash
-    *_required(Text, "dataset", "model", "estimator", "order", "retrain", "fill", "unit"),
+    *_make_required_columns(Text, "dataset", "model", "estimator", "order", "retrain", "fill", "unit"),
     Column("t", Double, nullable=False),
     Column("seed", Integer, nullable=False),
-    *_required(Text, "recipe", "data", "estimator_fingerprint", "reference"),
-    *_required(Integer, "correct", "total"),
+    *_make_required_columns(Text, "recipe", "data", "estimator_fingerprint", "reference"),
+    *_make_required_columns(Integer, "correct", "total"),
     Column("bits", LargeBinary, nullable=False),
     Column("probability", LargeBinary),
     Column("rankings", Text, nullable=False),
@@ -101,7 +101,7 @@ results = Table(
     Column("loss", Double),
     Column("seconds", Double, nullable=False),
     Column("code_version", Text, nullable=False),
-    *_required(JSON, "versions", "hardware"),
+    *_make_required_columns(JSON, "versions", "hardware"),
     Column("created", UtcDateTime, nullable=False),
     Index("ix_results_dataset_model", "dataset", "model"),
     Index("ix_results_created", "created"),  # finds the newest row, a frequent query, without a scan of the wide rows
@@ -111,8 +111,8 @@ failures = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    *_required(Text, "record", "reason", "code_version"),
-    _added(),
+    *_make_required_columns(Text, "record", "reason", "code_version"),
+    _make_time_column(),
     Index("ix_failures_key", "key"),
 )
 leases = Table(  # missing from stores older than 0008
@@ -127,7 +127,7 @@ leases = Table(  # missing from stores older than 0008
     Column("start", Text, nullable=False),  # distinguishes a process from a later one with the same id
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),  # fingerprint of the step's images
-    *_required(UtcDateTime, "since", "beat"),
+    *_make_required_columns(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
 tries = Table(  # interrupted jobs, until they are done or failed; missing from stores older than 0008
@@ -135,8 +135,8 @@ tries = Table(  # interrupted jobs, until they are done or failed; missing from 
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    *_required(Text, "reason", "host"),
-    _added(),
+    *_make_required_columns(Text, "reason", "host"),
+    _make_time_column(),
     Index("ix_tries_key", "key"),
 )
 stopped = Table(  # failed steps that wait for `retry`; missing from stores older than 0008
@@ -144,8 +144,8 @@ stopped = Table(  # failed steps that wait for `retry`; missing from stores olde
     metadata,
     Column("key", String(32), primary_key=True),
     Column("what", Text, nullable=False),  # name of the step; empty for a run
-    *_required(Text, "data", "reason"),
-    _added(),
+    *_make_required_columns(Text, "data", "reason"),
+    _make_time_column(),
 )
 checksums = Table(  # checksums of artifacts that many runs use; missing from stores older than 0009
     "checksums",
@@ -162,7 +162,7 @@ scores = Table(
     metadata,
     Column("key", String(32), primary_key=True),
     Column("record", Text, nullable=False),  # canonical JSON of the score's identity; the key is its hash
-    *_required(Text, "estimator", "metric"),
+    *_make_required_columns(Text, "estimator", "metric"),
     Column("value", Double),
     Column("count", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
@@ -174,51 +174,51 @@ entries = Table(
     Column("id", String(49), primary_key=True),  # NAME@ and the first 8 hex digits of the hash
     Column("sha256", String(64), nullable=False),
     Column("source", LargeBinary, nullable=False),
-    _added(),
+    _make_time_column(),
 )
 imports = Table(  # rows computed by another store
     "imports",
     metadata,
     Column("key", String(32), primary_key=True),
     Column("file", String(64), nullable=False),  # checksum of the imported file
-    _added(),
+    _make_time_column(),
 )
 images = Table(  # sources of images; missing from stores older than 0004
     "images",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the other columns
-    *_required(Text, "data", "dataset"),
+    *_make_required_columns(Text, "data", "dataset"),
     Column("limit", Integer),
-    *_required(Text, "kind", "folder", "files"),
-    _added(),
+    *_make_required_columns(Text, "kind", "folder", "files"),
+    _make_time_column(),
 )
 forgotten = Table(  # archived results and failures; missing from stores older than 0005
     "forgotten",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    *_required(Text, "record", "kind"),
+    *_make_required_columns(Text, "record", "kind"),
     Column("row", JSON, nullable=False),
-    *_required(Text, "reason", "who", "code_version"),
-    _added(),
+    *_make_required_columns(Text, "reason", "who", "code_version"),
+    _make_time_column(),
     Index("ix_forgotten_key", "key"),
 )
 watched = Table(  # no longer used; missing from stores older than 0006
     "watched",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the other columns
-    *_required(Text, "suite", "data"),
+    *_make_required_columns(Text, "suite", "data"),
     Column("limit", Integer),
-    *_required(Text, "given", "retrain", "estimator"),
+    *_make_required_columns(Text, "given", "retrain", "estimator"),
     Column("looks", Integer, nullable=False),
-    _added(),
+    _make_time_column(),
 )
 remarks = Table(  # notes on submissions, rankings and runs; missing from stores older than 0010
     "remarks",
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, see `submissions.Kind`
     Column("value", JSON, nullable=False),
-    _added(),
+    _make_time_column(),
 )
 suites = Table(  # suites from users' files; missing from stores older than 0007
     "suites",
@@ -226,7 +226,7 @@ suites = Table(  # suites from users' files; missing from stores older than 0007
     Column("id", Text, primary_key=True),  # NAME@VERSION
     Column("record", Text, nullable=False),  # canonical JSON of `plan.suite_record.write_suite_record`
     Column("folder", Text, nullable=False),  # folder of the suite's data on this machine
-    _added(),
+    _make_time_column(),
 )
 reproductions = Table(  # rows that this store's owner recomputed
     "reproductions",
@@ -236,7 +236,7 @@ reproductions = Table(  # rows that this store's owner recomputed
     Column("verdict", Text, nullable=False),
     Column("correct", Integer, nullable=False),
     Column("code_version", Text, nullable=False),
-    _added(),
+    _make_time_column(),
     Index("ix_reproductions_key", "key"),
 )
 
@@ -258,7 +258,7 @@ def open_database(url: str, read_only: bool) -> Database:
         if not read_only:
             with database.write() as connection:  # fails early if the database is not writable
                 if (version := _read_version(connection, where)) < HEAD:
-                    _upgrade(connection, version)
+                    _upgrade_schema(connection, version)
         if lite and not read_only:
             _use_wal(engine, where)
             database.watch_file()
@@ -292,8 +292,10 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
 
-    pool = NullPool if read_only else QueuePool  # `_connect` decides for each read whether the file can change
-    return create_engine("sqlite://", creator=partial(_connect, path, read_only), poolclass=pool)
+    pool = (
+        NullPool if read_only else QueuePool
+    )  # `_connect_to_sqlite` decides for each read whether the file can change
+    return create_engine("sqlite://", creator=partial(_connect_to_sqlite, path, read_only), poolclass=pool)
 
 
 def _check_sqlite_file(path: Path, read_only: bool) -> None:
@@ -304,7 +306,7 @@ def _check_sqlite_file(path: Path, read_only: bool) -> None:
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.touch()  # only here: `_connect` never creates a file
+            path.touch()  # only here: `_connect_to_sqlite` never creates a file
     start = b""
     if path.exists():
         with path.open("rb") as file:
@@ -315,7 +317,7 @@ def _check_sqlite_file(path: Path, read_only: bool) -> None:
         raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
 
 
-def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
     mode = "mode=ro" if read_only else "mode=rw"
     if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
         mode += "&immutable=1"  # no process writes, and SQLite cannot create its auxiliary files in this folder
@@ -371,7 +373,7 @@ def _read_version(connection: Connection, where: str) -> str:
     return ""
 
 
-def _upgrade(connection: Connection, version: str) -> None:
+def _upgrade_schema(connection: Connection, version: str) -> None:
     """Upgrade an empty database or an older store to the newest schema."""
     if "" < version < "0008":
         # leases of older versions, all stale: no process works during an upgrade

@@ -35,10 +35,10 @@ def keep_suite(database: Database, suite: SuiteSpec) -> None:
 
 def put_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     """Store suites within a transaction; existing suites stay unchanged."""
-    insert_new(connection, suites, [_row(suite) for suite in new])
+    insert_new(connection, suites, [_make_row(suite) for suite in new])
 
 
-def _row(suite: SuiteSpec) -> dict[str, str]:
+def _make_row(suite: SuiteSpec) -> dict[str, str]:
     dataset = suite.own.dataset if suite.own else None
     return {
         "id": suite.called,
@@ -75,7 +75,7 @@ def list_suites(database: Database) -> list[SuiteSpec]:
 
 def trust_network(suite: SuiteSpec) -> None:
     """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
-    for source in _sources(suite):
+    for source in _list_network_sources(suite):
         with suppress(StoreError):
             _save_source(_find_trusted_folder(), source)
 
@@ -89,7 +89,7 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
         CallerError: The suite has such a file.
         StoreError: The store's folder cannot be written.
     """
-    for source in _sources(suite):
+    for source in _list_network_sources(suite):
         digest = sha256(source.encode()).hexdigest()
         if named == digest or (_find_trusted_folder() / f"{digest}.py").exists():
             continue
@@ -100,7 +100,7 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 
-def _sources(suite: SuiteSpec) -> list[str]:
+def _list_network_sources(suite: SuiteSpec) -> list[str]:
     """Return the sources of the files that define a suite's networks, each once."""
     found = [suite.network_source, *(each.source for each in suite.networks)]
     return [source for source in dict.fromkeys(found) if source]

@@ -119,7 +119,7 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
     again = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if again.get(key, different) == different}
-    return {key: _origin(name, key in doubted) for key, (name, _) in rows.items()}
+    return {key: _choose_origin(name, key in doubted) for key, (name, _) in rows.items()}
 
 
 def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
@@ -142,7 +142,7 @@ def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in found.items() if origin in UNVERIFIED}
 
 
-def _origin(name: str, imported: bool) -> Origin:
+def _choose_origin(name: str, imported: bool) -> Origin:
     if TRUSTED in EstimatorId.read(name).marks:
         return Origin.TRUSTED
     return Origin.SELF_REPORTED if imported else Origin.VERIFIED

@@ -21,26 +21,26 @@ def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, s
     """Store the training speeds of a suite's network on a device; earlier speeds are replaced."""
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
-        known = _read(workspace) | {_name(suite): {"device": device, **speeds}}
+        known = _read_speeds(workspace) | {_make_network_key(suite): {"device": device, **speeds}}
         write_atomically(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
 
 
 def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
     """Return a message if compilation was measured to make training of a suite's network faster; otherwise empty."""
-    found = _read(workspace).get(_name(suite), {})
+    found = _read_speeds(workspace).get(_make_network_key(suite), {})
     plain, compiled = found.get(UNCOMPILED), found.get(COMPILED)
     if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
         return ""
     seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {found['device']}"
-    return f"compiling {_name(suite)}, because doctor measured {seen}"
+    return f"compiling {_make_network_key(suite)}, because doctor measured {seen}"
 
 
-def _name(suite: SuiteSpec) -> str:
+def _make_network_key(suite: SuiteSpec) -> str:
     """Return the settings that determine a network's training speed: its name, its image size and its recipe."""
     return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
 
 
-def _read(workspace: Workspace) -> dict[str, dict[str, float | str]]:
+def _read_speeds(workspace: Workspace) -> dict[str, dict[str, float | str]]:
     """Return all stored speeds; empty if the file is missing or damaged, because speeds affect only running time."""
     try:
         known = json.loads((workspace.root / _FILE).read_text())

@@ -207,10 +207,10 @@ def _export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
     row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
-    return values | {"sha256": _checksum(values)}
+    return values | {"sha256": _compute_row_checksum(values)}
 
 
-def _checksum(values: dict[str, Any]) -> str:
+def _compute_row_checksum(values: dict[str, Any]) -> str:
     plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
     return hashlib.sha256(encode_canonically(plain).encode()).hexdigest()
 
@@ -351,7 +351,7 @@ def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[Image
 def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
     """Return a row as a result; raise an error if a checksum does not match or a value has the wrong type."""
     stated, source = row.pop("sha256"), row.get("source") or b""
-    if stated != _checksum(row):
+    if stated != _compute_row_checksum(row):
         raise ValueError("its checksum does not match its values")
     values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
     if not all(isinstance(value, dict) for value in values.values()):

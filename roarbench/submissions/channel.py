@@ -36,12 +36,12 @@ def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         places[name] = [array.dtype.name, list(array.shape), offset]
         offset += array.nbytes
     header = json.dumps({"about": about, "arrays": places}).encode()
-    descriptor = _nameless("request")
+    descriptor = _create_nameless_file("request")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(len(header).to_bytes(_PREFIX, "little") + header)
         for array in arrays.values():
             file.write(np.ascontiguousarray(array).data)
-    _seal(descriptor, "WRITE", "GROW", "SHRINK", "SEAL")
+    _add_seals(descriptor, "WRITE", "GROW", "SHRINK", "SEAL")
     return descriptor
 
 
@@ -61,9 +61,9 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 def create_answer(numbers: int) -> int:
     """Create an empty answer with space for this many float32 numbers; its size is fixed, and no seal can be added."""
-    descriptor = _nameless("answer")
+    descriptor = _create_nameless_file("answer")
     os.ftruncate(descriptor, HEADER + 4 * numbers)
-    _seal(descriptor, "GROW", "SHRINK", "SEAL")
+    _add_seals(descriptor, "GROW", "SHRINK", "SEAL")
     return descriptor
 
 
@@ -99,7 +99,7 @@ def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.floa
     return (header if isinstance(header, dict) else None), numbers
 
 
-def _nameless(name: str) -> int:
+def _create_nameless_file(name: str) -> int:
     """Create a file in memory; on systems other than Linux, which have no sandbox, create an unnamed file on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
@@ -107,6 +107,6 @@ def _nameless(name: str) -> int:
         return os.dup(file.fileno())
 
 
-def _seal(descriptor: int, *seals: str) -> None:
+def _add_seals(descriptor: int, *seals: str) -> None:
     if hasattr(fcntl, "F_ADD_SEALS"):
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, sum(getattr(fcntl, f"F_SEAL_{seal}") for seal in seals))

@@ -125,7 +125,7 @@ def validate_submission(
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("comparing the maps")
     # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
-    fresh = twice if _to_bytes(once) == _to_bytes(twice) else _run_sandbox(submission, case).maps[0]
+    fresh = twice if _convert_to_bytes(once) == _convert_to_bytes(twice) else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_maps(once, fresh, twice, turned)
     if _are_same(once, other_model):  # the sandbox may have cached results of the first model; a fresh sandbox tells
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
@@ -177,7 +177,7 @@ def _make_variants(case: Part) -> tuple[Part, Part, Part]:
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), many
 
 
-def _to_bytes(importance: Tensor) -> bytes:
+def _convert_to_bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
@@ -190,7 +190,7 @@ def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned:
         twice: The same maps, computed after `turned`.
         turned: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
-    if _to_bytes(once) != _to_bytes(fresh):
+    if _convert_to_bytes(once) != _convert_to_bytes(fresh):
         words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         raise Refusal(SubmissionFault.NOT_REPEATABLE, words)
     if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):

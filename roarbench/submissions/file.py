@@ -50,13 +50,13 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     Parameters are attributes of the estimator's class whose value is a number, a string, True or False. The result is
     empty if the estimator does not come from a class of the file.
     """
-    owner = _estimator_class(tree)
+    owner = _find_estimator_class(tree)
     lines = [0]
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     found = {}
     for name, node in _find_assigned(owner.body if owner else ()):
-        value = _simple(node)
+        value = _read_simple_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
             found[name] = Attribute(value, start, stop + (node.end_col_offset or 0))
@@ -70,7 +70,7 @@ def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: st
         CallerError: The submission lacks these parameters or does not accept these values.
     """
     defaults = {name: attribute.default for name, attribute in attributes.items()}
-    table = {name: _parameter(default) for name, default in defaults.items()}
+    table = {name: _make_parameter(default) for name, default in defaults.items()}
     return parse_id_parameters(owner, defaults, listed, f"{owner}({listed})", table)
 
 
@@ -83,7 +83,7 @@ def replace_defaults(text: str, attributes: Mapping[str, Attribute], values: Map
     return data
 
 
-def _estimator_class(tree: ast.Module) -> ast.ClassDef | None:
+def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     """Return the class in the file that is the estimator, or that the estimator is made from."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     made = {name: node for name, node in _find_assigned(tree.body) if name in NAMES}
@@ -115,7 +115,7 @@ def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield target.id, value
 
 
-def _simple(node: ast.expr) -> Value | None:
+def _read_simple_value(node: ast.expr) -> Value | None:
     """Return the value of a literal number, string or truth value; None for other expressions."""
     signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
     if not isinstance(node.operand if isinstance(node, ast.UnaryOp) and signed else node, ast.Constant):
@@ -127,27 +127,29 @@ def _simple(node: ast.expr) -> Value | None:
     return value if type(value) in (bool, int, float, str) else None
 
 
-def _parameter(default: Value) -> Parameter:
+def _make_parameter(default: Value) -> Parameter:
     """Return the parameter type for a default value."""
     about = f"the file sets it to {default!r}"
     match default:
         case bool():
             return Parameter(about, "True or False", {"true": True, "false": False}.get)
         case int():
-            return Parameter(about, f"a whole number from {-_LARGEST:.0f} to {_LARGEST:.0f}", _whole)
+            return Parameter(about, f"a whole number from {-_LARGEST:.0f} to {_LARGEST:.0f}", _parse_integer)
         case float():
-            return Parameter(about, f"a number from {-_LARGEST:g} to {_LARGEST:g}", lambda text: _number(text, default))
+            return Parameter(
+                about, f"a number from {-_LARGEST:g} to {_LARGEST:g}", lambda text: _parse_number(text, default)
+            )
     return Parameter(
         about, "1 to 100 letters, digits and . _ + -", lambda text: text if _WORD.fullmatch(text) else None
     )
 
 
-def _whole(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     value = int(text) if re.fullmatch("[-+]?[0-9]{1,10}", text) else None
     return value if value is not None and abs(value) <= _LARGEST else None
 
 
-def _number(text: str, default: float) -> float | None:
+def _parse_number(text: str, default: float) -> float | None:
     try:
         value = float(text) if _NUMBER.fullmatch(text) else _LARGEST * 2
     except ValueError:
@@ -209,13 +211,13 @@ class Submission:
     @property
     def parameters(self) -> dict[str, Value]:
         """Return the parameters (class attributes of the estimator) with their values in the file."""
-        return {name: attribute.default for name, attribute in self._attributes().items()}
+        return {name: attribute.default for name, attribute in self._read_attributes().items()}
 
     @property
     def code(self) -> bytes:
         """Return the code to run: the file with the values of the parameters."""
         return (
-            replace_defaults(_text_of(self.source), self._attributes(), dict(self.values))
+            replace_defaults(_decode_source(self.source), self._read_attributes(), dict(self.values))
             if self.values
             else self.source
         )
@@ -226,12 +228,12 @@ class Submission:
         Raises:
             CallerError: The submission lacks these parameters or does not accept these values.
         """
-        values = parse_parameters(self.name, self._attributes(), listed) if listed else {}
+        values = parse_parameters(self.name, self._read_attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
 
-    def _attributes(self) -> dict[str, Attribute]:
-        text = _text_of(self.source)
-        return read_class_attributes(_tree_of(text), text)
+    def _read_attributes(self) -> dict[str, Attribute]:
+        text = _decode_source(self.source)
+        return read_class_attributes(_parse_source_or_refuse(text), text)
 
 
 def read_submission(path: Path) -> Submission:
@@ -253,7 +255,7 @@ def read_submission(path: Path) -> Submission:
 
 def _check_file(path: Path) -> Submission:
     """Check a file as `check_source` does; a refusal names the file, as a command may have several."""
-    source = _read(path)
+    source = _read_file(path)
     try:
         return check_source(source)
     except Refusal as refusal:
@@ -264,7 +266,7 @@ def _check_file(path: Path) -> Submission:
 def check_source(source: bytes) -> Submission:
     """Check the source of a submission and return the submission; raises Refusal."""
     _check_size(len(source))
-    texts = _texts(_literals(_tree_of(_text_of(source))))
+    texts = _read_texts(_read_constants(_parse_source_or_refuse(_decode_source(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
@@ -290,7 +292,7 @@ def write_template(name: str) -> Path:
     return path
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
@@ -307,7 +309,7 @@ def _check_size(count: int) -> None:
         raise Refusal(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove stored data")
 
 
-def _text_of(source: bytes) -> str:
+def _decode_source(source: bytes) -> str:
     try:
         return source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -321,7 +323,7 @@ def parse_source(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _tree_of(text: str) -> ast.Module:
+def _parse_source_or_refuse(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # for example about invalid escapes in strings
@@ -334,25 +336,25 @@ def _tree_of(text: str) -> ast.Module:
         raise Refusal(SubmissionFault.SYNTAX, words) from None
 
 
-def _literals(tree: ast.Module) -> dict[str, object]:
+def _read_constants(tree: ast.Module) -> dict[str, object]:
     """Return the constants assigned at the module's top level."""
     found: dict[str, object] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = (target.id for target in targets if isinstance(target, ast.Name))
-            found |= dict.fromkeys(names, _literal(statement.value))
+            found |= dict.fromkeys(names, _read_literal(statement.value))
     return found
 
 
-def _literal(value: ast.expr | None) -> object:
+def _read_literal(value: ast.expr | None) -> object:
     try:
         return None if value is None else ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return value  # the caller refuses values that are no strings
 
 
-def _texts(names: dict[str, object]) -> dict[str, str]:
+def _read_texts(names: dict[str, object]) -> dict[str, str]:
     name = names.get("NAME")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
@@ -361,10 +363,10 @@ def _texts(names: dict[str, object]) -> dict[str, str]:
         )
     if name in ESTIMATORS or name == CLEAN:
         raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
-    return {"name": name} | {key.lower(): _text(names, key, most) for key, most in _TEXTS.items()}
+    return {"name": name} | {key.lower(): _read_text(names, key, most) for key, most in _TEXTS.items()}
 
 
-def _text(names: dict[str, object], key: str, most: int) -> str:
+def _read_text(names: dict[str, object], key: str, most: int) -> str:
     value = names.get(key, "")
     if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"

@@ -44,7 +44,7 @@ def check_sandbox() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error))[:60]
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    reached = _found(_run_probe())
+    reached = _list_reached_things(_run_probe())
     if reached:
         raise SandboxError(
             f"{HarnessFault.LEAK}: code in the sandbox can reach {', '.join(reached)}; use another machine, or {_TRUST}"
@@ -78,7 +78,7 @@ def _run_probe() -> SandboxExit:
         return run_and_watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
-def _found(death: SandboxExit) -> list[str]:
+def _list_reached_things(death: SandboxExit) -> list[str]:
     """Return the names of the things that the probe reached; raises SandboxError if the probe did not run."""
     text = death.output.decode(errors="replace")
     try:

@@ -14,16 +14,16 @@ def main() -> None:
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),
-        "a TCP socket": lambda: _connects(socket.AF_INET, ("127.0.0.1", int(port))),
-        "a Unix socket": lambda: _connects(socket.AF_UNIX, path),
-        "another process": lambda: _sees(int(process), value),
+        "a TCP socket": lambda: _can_connect(socket.AF_INET, ("127.0.0.1", int(port))),
+        "a Unix socket": lambda: _can_connect(socket.AF_UNIX, path),
+        "another process": lambda: _can_see_process(int(process), value),
         "an environment variable": lambda: variable in os.environ or _find_in_environments(value),
-        "a namespace of this machine": lambda: _shares(json.loads(namespaces)),
+        "a namespace of this machine": lambda: _shares_namespace(json.loads(namespaces)),
         # PR_GET_SECCOMP, SECCOMP_MODE_FILTER
         "every system call": lambda: ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2,
         "root's rights": lambda: os.geteuid() == 0,
         "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
-        "a writable tree": _writes,
+        "a writable tree": _can_write,
     }
     print(json.dumps([name for name, reach in tries.items() if _can_reach(reach)]))
 
@@ -35,19 +35,19 @@ def _can_reach(reach: Callable[[], bool]) -> bool:
         return False
 
 
-def _connects(family: int, address: object) -> bool:
+def _can_connect(family: int, address: object) -> bool:
     with socket.socket(family) as connection:
         connection.settimeout(1)
         connection.connect(address)  # type: ignore[arg-type]
     return True
 
 
-def _sees(process: int, value: str) -> bool:
+def _can_see_process(process: int, value: str) -> bool:
     """Return whether the process with this number is the one outside, whose command line contains the value."""
     return value in Path(f"/proc/{process}/cmdline").read_text()
 
 
-def _shares(outside: dict[str, int]) -> bool:
+def _shares_namespace(outside: dict[str, int]) -> bool:
     return any(Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in outside.items())
 
 
@@ -61,7 +61,7 @@ def _find_in_environments(value: str) -> bool:
     return any(value.encode() in text for text in texts)
 
 
-def _writes() -> bool:
+def _can_write() -> bool:
     for folder in ("/", "/usr/lib", *sys.argv[1].split(os.pathsep)):
         try:
             os.close(os.open(f"{folder}/canary", os.O_CREAT | os.O_WRONLY))

@@ -173,7 +173,7 @@ class _Watchdog:
                 select.select([self.pipe] if self.open else [], [], [], _LOOK)
                 stopped = self._find_exceeded_limit()
         finally:
-            self._kill()
+            self._kill_processes()
         self._read_output()
         if stopped is None and self.group and self.group.ran_out_of_memory:
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
@@ -242,7 +242,7 @@ class _Watchdog:
                 with suppress(OSError):
                     self.first, self.first_process = os.pidfd_open(child), child
 
-    def _kill(self) -> None:
+    def _kill_processes(self) -> None:
         """Kill every process: all processes of the namespace end with the first one, which ends with bubblewrap."""
         self._find_first_process()
         if self.first is not None:

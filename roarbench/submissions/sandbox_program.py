@@ -61,21 +61,21 @@ def main(request: int, answer: int, started: int) -> None:
     source = arrays.pop("source").tobytes()
     if about["gpus"] is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
-    parts = [_part(i, about, arrays) for i in range(len(about["batches"]))]
-    _limit(about["cpu"], about["memory"], os.fstat(answer).st_size)
+    parts = [_read_part(i, about, arrays) for i in range(len(about["batches"]))]
+    _set_kernel_limits(about["cpu"], about["memory"], os.fstat(answer).st_size)
     os.write(started, b".")
     os.close(started)
     header: dict[str, Any] = {"fault": None}
     try:
-        estimate = _load(source)
-        header |= _explain(estimate, parts, answer)
+        estimate = _load_entry_point(source)
+        header |= _explain_parts(estimate, parts, answer)
     except _Accusation as found:
         header = {"fault": found.kind, "words": found.words, "trace": found.trace}
-    channel.finish_answer(answer, _short(header))
+    channel.finish_answer(answer, _shorten_header(header))
     os._exit(0)  # skips the submission's exit handlers
 
 
-def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
+def _read_part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
     """Read one part of a request, whose arrays have names that begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
@@ -86,7 +86,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
     return _ReceivedPart(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
 
 
-def _limit(cpu: float, memory: int, answer: int) -> None:
+def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
     """Set the kernel's limits for each process; the watchdog outside limits the sum over all processes."""
     if (score := Path("/proc/self/oom_score_adj")).exists():  # Linux only
         score.write_text("1000")  # if this machine runs out of memory, the kernel kills this process first
@@ -103,11 +103,11 @@ def _limit(cpu: float, memory: int, answer: int) -> None:
         resource.setrlimit(kind, (least, least))
 
 
-def _short(header: dict[str, Any]) -> dict[str, Any]:
+def _shorten_header(header: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:8000] if isinstance(value, str) else value for name, value in header.items()}
 
 
-def _load(source: bytes) -> EstimateFunction:
+def _load_entry_point(source: bytes) -> EstimateFunction:
     """Run the file as a module, and return its entry point."""
     text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
@@ -122,12 +122,12 @@ def _load(source: bytes) -> EstimateFunction:
         raise _Accusation("signature", str(error)) from None
 
 
-def _explain(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
+def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
     """Explain all images of all parts, batch by batch, write the maps in this order, and return the answer's header."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
-        for importance, drew in _maps(estimate, part):
+        for importance, drew in _compute_checked_maps(estimate, part):
             if dims not in (0, importance.ndim):
                 raise _Accusation(
                     "output-shape", f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
@@ -140,7 +140,7 @@ def _explain(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
 
-def _maps(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
+def _compute_checked_maps(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
     """Yield the checked maps of a part, and whether random numbers were drawn for them.
 
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
@@ -150,15 +150,17 @@ def _maps(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Ten
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not alone:
-            importance, alone = _call(estimate, part, kept, slice(first, stop))
+            importance, alone = _call_submission(estimate, part, kept, slice(first, stop))
             if not alone or stop - first == 1:
                 yield importance, alone
                 continue
         for i in range(first, stop):
-            yield _call(estimate, part, kept, slice(i, i + 1))[0], True
+            yield _call_submission(estimate, part, kept, slice(i, i + 1))[0], True
 
 
-def _call(estimate: EstimateFunction, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
+def _call_submission(
+    estimate: EstimateFunction, part: _ReceivedPart, kept: "_State", rows: slice
+) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
@@ -200,10 +202,12 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, model: nn.Module) -> "_State":
-        return cls({name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._look(model))
+        return cls(
+            {name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._list_module_states(model)
+        )
 
     @staticmethod
-    def _look(model: nn.Module) -> list[tuple[type, bool, int]]:
+    def _list_module_states(model: nn.Module) -> list[tuple[type, bool, int]]:
         """Return the type, mode and number of hooks of each module."""
         hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         return [
@@ -214,7 +218,7 @@ class _State(NamedTuple):
     def compare(self, model: nn.Module) -> None:
         now = model.state_dict()
         same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
-        if not same or self._look(model) != self.modules:
+        if not same or self._list_module_states(model) != self.modules:
             words = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
             raise _Accusation("changed-model", words)
 
@@ -229,7 +233,7 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
             traceback.clear_frames(error.__traceback__)  # frees the submission's memory, which the report needs
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
         where = f" (line {frames[-1].lineno})" if frames else ""
-        seen = _describe(error)
+        seen = _describe_exception(error)
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # OutOfMemoryError comes from a GPU
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation(
@@ -239,7 +243,7 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
         raise _Accusation(kind, f"{verb} {seen}{where}", text) from None
 
 
-def _describe(error: BaseException) -> str:
+def _describe_exception(error: BaseException) -> str:
     """Return the name and message of an exception in one short line."""
     try:
         words = " ".join(str(error).split())

@@ -51,7 +51,7 @@ def altered(change=lambda row: None, sealed=True, **metadata):
         rows = table.to_pylist()
         change(rows[0])
         if sealed:
-            rows[0]["sha256"] = transfer._checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+            rows[0]["sha256"] = transfer._compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 

@@ -17,7 +17,7 @@ from roarbench.store.published_folder import INDEX, add_file_to_index, check_fol
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import Kind, put_remarks
-from roarbench.store.transfer import _checksum, export_results, import_results, read_results
+from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_results
 
 ROOT = Path(__file__).parents[2]
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
@@ -71,7 +71,7 @@ def rows(change):
         lines = table.to_pylist()
         change(lines)
         for line in lines:
-            line["sha256"] = _checksum({name: value for name, value in line.items() if name != "sha256"})
+            line["sha256"] = _compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
         pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
         entry(sha256=compute_sha256(folder / NAME), rows=len(lines))(folder)
 

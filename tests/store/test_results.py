@@ -103,8 +103,8 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add_all([make_result(make_run())])
-    opened, connect = [], schema._connect
-    monkeypatch.setattr(schema, "_connect", lambda *place: opened.append(place) or connect(*place))
+    opened, connect = [], schema._connect_to_sqlite
+    monkeypatch.setattr(schema, "_connect_to_sqlite", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
         opened.clear()
         with store.database.hold_connection():
@@ -125,15 +125,15 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
     for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one"):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
-    commit = provenance_module._git(folder, "log", "-1", "--format=%h")
-    assert provenance_module._commit(folder) == commit
+    commit = provenance_module._run_git(folder, "log", "-1", "--format=%h")
+    assert provenance_module._read_commit(folder) == commit
     (folder / "provenance.py").write_text("2")
-    assert provenance_module._commit(folder) == f"{commit}+dirty"
+    assert provenance_module._read_commit(folder) == f"{commit}+dirty"
     (folder / "venv").mkdir()  # an environment inside a checkout is not of it
     (folder / "venv" / "provenance.py").write_text("1")
-    assert provenance_module._commit(folder / "venv") == ""
+    assert provenance_module._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
-    assert provenance_module._commit(folder) == ""
+    assert provenance_module._read_commit(folder) == ""
 
 
 def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():

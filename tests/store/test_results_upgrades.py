@@ -40,7 +40,7 @@ def run(store, *statements):
 
 
 def test_a_changed_table_has_a_new_number():
-    """A store that has the table keeps the old one, unless `schema._upgrade` changes it."""
+    """A store that has the table keeps the old one, unless `schema._upgrade_schema` changes it."""
     digest = hashlib.sha256()
     for table in schema.metadata.sorted_tables:
         for column in table.columns:
@@ -79,7 +79,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert tables_of(store) == newest
         assert store.read_results(keys) == {result.run.key: result}
         assert store.failures.stopped(keys) == {failed.key: "no"}
-    monkeypatch.setattr(schema, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
+    monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 
 
