@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from roarbench.devices import send_to_device
 from roarbench.enums import Unit
+from roarbench.estimators.engine import use_exact_float32
 from roarbench.estimators.estimator import blur
 from roarbench.estimators.noise_and_random_draws import draw_fill_noise
 
@@ -147,7 +148,7 @@ def replace_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, i
 
 
 def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace removed features with a fill other than the training mean.
+    """Replace removed features with a fill other than the training mean, in exact float32 on every device.
 
     Args:
         images: uint8 (n, c, h, w), not changed.
@@ -162,7 +163,8 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
         uint8 (n, c, h, w), a new tensor; kept values are exact.
     """
     gone = removed.expand(images.shape)
-    values = _FILLS[fill](images.float(), gone, mean[:, None, None].expand(images.shape[1:]), ids)
+    with use_exact_float32():  # TF32, cuDNN's default, would round brightness to eighths
+        values = _FILLS[fill](images.float(), gone, mean[:, None, None].expand(images.shape[1:]), ids)
     return torch.where(gone, values.round().clamp(0, 255).to(torch.uint8), images)
 
 

@@ -108,3 +108,18 @@ def test_where_nothing_is_left_the_mean_is(fill, images):
     found = apply_non_mean_fill(images, gone, fill, MEAN, IDS).float()
     assert (found[1, 0] - 120).abs().mean() < 4
     assert (found[0, 1] - float(images[0, 1, 5, 5])).abs().mean() < 4
+
+
+@pytest.mark.parametrize("fill", ["linear", "neighbours"])
+def test_no_convolution_is_rounded_to_tf32_on_a_gpu(fill, images, removed, monkeypatch):
+    """A processor has the settings of cuDNN, too; a single channel is convolved by cuDNN."""
+    seen, convolve = set(), torch.nn.functional.conv2d
+
+    def look(*arguments, **options):
+        seen.add(torch.backends.cudnn.allow_tf32)
+        return convolve(*arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", look)
+    apply_non_mean_fill(images, removed, fill, MEAN, IDS)
+    assert seen == {False}
+    assert torch.backends.cudnn.allow_tf32
