@@ -51,10 +51,9 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     if _is_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
-        planes = torch.cat([_encode_planes(_make_sort_keys(*part), layout) for part in parts])
+        planes, tied = zip(*(_encode_planes_and_ties(_make_sort_keys(*part), layout) for part in parts), strict=True)
         if bool(flat.isfinite().all()):
-            common: Tensor = flat == flat.mode(1, keepdim=True).values
-            return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
+            return Ranked(torch.cat(planes).cpu().numpy(), torch.cat(tied).tolist())
     named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
     bits = convert_to_sortable_integers(named)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
@@ -106,15 +105,18 @@ def _make_sort_keys(importance: Tensor, ties: Tensor) -> Tensor:
     return (ordered.long() << 32) | ties
 
 
-def _encode_planes(keys: Tensor, layout: Layout) -> Tensor:
-    """Encode keys on their own device, as `bit_planes.encode` does."""
+def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Encode keys on their own device, as `bit_planes.encode` does; return the planes and `Ranked.tied`."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
         beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
         for plane in flipped:
             planes[:, plane] ^= beyond
-    return planes
+    # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
+    values = ordered >> 32
+    counts = torch.searchsorted(values, values, right=True) - torch.searchsorted(values, values)
+    return planes, counts.amax(1).double() / d
 
 
 def _pack(bits: Tensor, width: int) -> Tensor:
