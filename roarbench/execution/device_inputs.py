@@ -111,8 +111,8 @@ def load_pixels(images: ImageData, split: Split) -> Tensor:
 
 
 def stream_if_too_large(drawn: RedrawnImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
-    """Return images of a split whose masks change; if a GPU cannot hold them, they are read ahead from the file."""
-    if can_fit_in_memory(images, 0):
+    """Return images of a split whose masks change; if `load_pixels` left them in their file, they are read ahead."""
+    if drawn.pixels.device.type == choose_device().type:
         return drawn
     return StreamedChangingImages(drawn, images[split].pixels, choose_device())
 

@@ -253,3 +253,16 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
         swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
         for drawn, read, device in (redrawn, swapped):
             assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
+
+
+@pytest.mark.parametrize("fits_at_first", [True, False])
+def test_memory_that_others_take_or_free_meanwhile_moves_no_image(fits_at_first, monkeypatch):
+    """Workers share a GPU, so that a second look at its memory may find another amount."""
+    pixels, place = np.zeros((4, 3, 8, 8), np.uint8), torch.device("meta")
+    split = SimpleNamespace(pixels=pixels)
+    images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
+    monkeypatch.setattr(inputs, "choose_device", lambda: place)
+    monkeypatch.setattr(inputs, "_measure_memory", lambda: 1e9 * next(free))
+    monkeypatch.setattr(shared_scoring_networks, "get_device_mean", lambda images: FILL)
+    made = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
+    assert isinstance(made, ExchangedImages if fits_at_first else StreamedChangingImages)
