@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import to_tensor
+from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import hash_images, rank_maps
 from roarbench.api.submission_source import is_quantus_signature
@@ -34,8 +34,8 @@ class Explained(NamedTuple):
 
     number: int  # the network's number
     model: nn.Module  # eval mode, returns logits
-    images: Tensor  # float32 (n, c, h, w), in the network's input scale
-    targets: Tensor  # int64 (n,), the classes to explain
+    images: Tensor  # float32 (n, c, h, w), in the network's input scale, on the network's device
+    targets: Tensor  # int64 (n,), the classes to explain, on the same device
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
@@ -45,9 +45,12 @@ class Explained(NamedTuple):
 
 
 def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[Explained]:
-    """Return the same batch for each network to explain."""
-    ids = hash_images(images)
-    return [Explained(number, network, images, targets, rows, ids) for number, network in enumerate(networks)]
+    """Return the same batch for each network to explain, on the network's device."""
+    ids, there = hash_images(images), [move_to_model(network, images) for network in networks]
+    return [
+        Explained(number, network, moved, targets.to(moved.device), rows, ids)
+        for number, (network, moved) in enumerate(zip(networks, there, strict=True))
+    ]
 
 
 Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
@@ -141,10 +144,8 @@ class Explainers:
         if traced:
             found |= compute_importance_maps(traced, explained.model, batch, self.black)
         if centred := [row for row in rows if row not in traced]:
-            batch, model = (
-                batch._replace(images=explained.images - self.mean),
-                _Centred(explained.model, self.mean).eval(),
-            )
+            mean = self.mean.to(explained.images)
+            batch, model = batch._replace(images=explained.images - mean), _Centred(explained.model, mean).eval()
             black = self.black - self.mean
             # DeepLIFT passes every image together with its baseline, so half of the images take as much memory
             doubled = [row for row in centred if row.base == "deeplift"]
@@ -181,7 +182,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
 
 
 def _check_finite(maps: Tensor, rows: Tensor) -> None:
-    finite = maps.isfinite().flatten(1).all(1) if maps.ndim else maps.isfinite()
+    finite = (maps.isfinite().flatten(1).all(1) if maps.ndim else maps.isfinite()).cpu()
     if len(maps) == len(rows) and not finite.all():
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 

@@ -12,7 +12,6 @@ from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_network
 from roarbench.devices import release_freed_cpu_memory
-from roarbench.estimators.engine import set_exact_modes
 
 _MOST = 4  # threads, each of which takes memory for the activations of a batch
 
@@ -59,7 +58,7 @@ class NetworkThreads(NamedTuple):
         """Yield the results of `work(networks, item)` in the order of the items.
 
         Each item is taken from the iterator in the calling thread while no other thread works, so the iterator may call
-        functions that are not thread-safe.
+        functions that are not thread-safe. The caller has set `set_exact_modes`, which holds for all threads.
         """
         if len(self.copies) == 1:
             yield from (work(self.copies[0], item) for item in items)
@@ -70,9 +69,7 @@ class NetworkThreads(NamedTuple):
             with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (each,)) as threads:
                 while some := list(islice(left, len(self.copies))):
                     release_freed_cpu_memory()
-                    with set_exact_modes():
-                        done = list(threads.map(work, self.copies, some))
-                    yield from done
+                    yield from list(threads.map(work, self.copies, some))
         finally:
             torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
 

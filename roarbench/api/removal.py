@@ -24,6 +24,7 @@ from roarbench.compute.network_checks import check_network
 from roarbench.devices import choose_float32_layout
 from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
+from roarbench.estimators.engine import set_exact_modes
 from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
 
@@ -172,7 +173,10 @@ def list_networks(given: Any) -> list[nn.Module]:
 
 @contextmanager
 def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
-    """Put networks into evaluation mode, and restore every module's mode at the end; CallerError for other objects."""
+    """Put networks into evaluation mode, and use exact float32 and no compiled code; CallerError for other objects.
+
+    The settings, and the mode of every module, are restored at the end.
+    """
     for model in models:
         if not isinstance(model, nn.Module):
             raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
@@ -180,7 +184,8 @@ def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
     for model in models:
         model.eval()
     try:
-        yield
+        with set_exact_modes():
+            yield
     finally:
         for module, training in before:
             module.training = training

@@ -1,0 +1,58 @@
+"""Networks that the caller has put on a GPU: their images go there, and float32 stays exact (see `fake_gpu`)."""
+
+import pytest
+import torch
+from torch import nn
+
+from roarbench.api import explainers
+from roarbench.api.explainers import ask_networks, read_explainers
+from roarbench.api.faithfulness_evaluation import check
+from roarbench.api.own_network_table import own_network_gain
+from roarbench.api.primitives import perturbation_curve
+from tests.helpers.fake_gpu import GPU, fake_gpu
+from tests.helpers.trainings import network
+
+
+@pytest.mark.slow  # fake tensors import sympy
+def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
+    monkeypatch.setattr(explainers, "hash_images", lambda images: torch.arange(4))
+    with fake_gpu():
+        images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
+        networks = [network().eval(), network().to(GPU).eval()]
+        found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "occlusion(patches=2)"], images, 2)
+        for place, asked in zip(("cpu", "cuda"), ask_networks(networks, images, numbers, numbers), strict=True):
+            maps = found._maps_of(found.table.values(), asked)
+            assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
+
+
+class Looking(nn.Module):
+    """Notes the settings of cuDNN at every pass; a processor has these settings, too."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.linear, self.seen = nn.Linear(3 * 8 * 8, 4), set()
+        nn.init.normal_(self.linear.weight, generator=torch.Generator().manual_seed(seed))
+
+    def forward(self, images):
+        flags = torch.backends.cudnn
+        self.seen.add((flags.allow_tf32, flags.deterministic))
+        return self.linear(images.flatten(1))
+
+    def __deepcopy__(self, memo):  # used as it is, in the calling thread, as a network on a GPU is
+        raise RuntimeError("not copied")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda models, images, labels: check(models[0], images, labels, ["grad"], models[1:]),
+        lambda models, images, labels: own_network_gain(models, images, ["grad"]),
+        lambda models, images, labels: perturbation_curve(models[0], images, labels, images),
+    ],
+    ids=["check", "own-network gain", "curve"],
+)
+def test_no_pass_is_rounded_to_tf32(work):
+    models, images = [Looking(seed) for seed in (0, 0, 0)], torch.randn(8, 3, 8, 8)
+    work(models, images, torch.arange(8) % 4)
+    assert models[0].seen == {(False, True)}
+    assert torch.backends.cudnn.allow_tf32
