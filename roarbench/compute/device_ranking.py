@@ -51,9 +51,10 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     if _is_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
-        planes, tied = zip(*(_encode_planes_and_ties(_make_sort_keys(*part), layout) for part in parts), strict=True)
+        made = [_encode_planes_and_ties(_make_sort_keys(*part), layout) for part in parts]
         if bool(flat.isfinite().all()):
-            return Ranked(torch.cat(planes).cpu().numpy(), torch.cat(tied).tolist())
+            planes, shares = map(torch.cat, zip(*made, strict=True))
+            return Ranked(planes.cpu().numpy(), shares.tolist())
     named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
     bits = convert_to_sortable_integers(named)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
