@@ -24,7 +24,7 @@ class Address(NamedTuple):
     suite: str = ""
     choices: tuple[tuple[str, str], ...] = ()
 
-    def chosen(self, name: str) -> str:
+    def get_choice(self, name: str) -> str:
         """Return the choice with this name; empty if there is none."""
         return dict(self.choices).get(name, "")
 

@@ -72,7 +72,7 @@ def read_cached_page(shown: Shown) -> Page | None:
     from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(shown.url, read_only=True) as results:
-        return page if kept["state"] == results.state() else None
+        return page if kept["state"] == results.read_state() else None
 
 
 def cache_page(shown: Shown, files: str, state: str, page: Page) -> None:

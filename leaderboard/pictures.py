@@ -97,7 +97,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     images = _open_images(results, workspace)
     protocol = find_pictured_protocol(results)
-    unit = results.units(protocol)[0]
+    unit = results.list_units(protocol)[0]
     # tables have no pictures, and the masked images here use the mean
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":
         return None
@@ -105,7 +105,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     ranked, damaged = _open_rankings(results, images, unit, workspace)
     if not len(numbers) or not (ranked or damaged):
         return None
-    levels = results.levels(protocol, unit)
+    levels = results.list_levels(protocol, unit)
     siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
     others = ["matched", "other"] if protocol.paired else []
     others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
@@ -114,7 +114,11 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
 
     @cache  # open pages are rendered repeatedly
     def sheet(name: str) -> bytes:
-        lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds, siblings.get(name))
+        lines = (
+            [makes.convert_to_rgb(makes.pixels)]
+            if not name
+            else makes.draw_row(ranked[name], kinds, siblings.get(name))
+        )
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
@@ -139,7 +143,7 @@ class PictureMaker:
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
-    def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
+    def draw_row(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
         """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, from its rankings and another network's."""
         return [
             self._draw_heat_maps(rankings)
@@ -152,11 +156,11 @@ class PictureMaker:
 
     def _draw_remaining_features(self, rankings: Rankings, kind: str) -> Bytes:
         removed = _expand_to_image(self.make_masks(rankings, kind), rankings.layout)
-        return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
+        return self.convert_to_rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
 
     def make_masks(self, rankings: Rankings, kind: str) -> Masks:
         """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
-        planes, layout = rankings.planes(Split.TEST), rankings.layout
+        planes, layout = rankings.get_planes(Split.TEST), rankings.layout
         whose = self.others if kind == "other" else self.numbers
         own = _find_removed(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
@@ -171,7 +175,7 @@ class PictureMaker:
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
-        planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
+        planes, layout = rankings.get_planes(Split.TEST)[self.numbers], rankings.layout
         gone = [_expand_to_image(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
         places = np.linspace(0, 1, len(_ANCHORS))
@@ -179,7 +183,7 @@ class PictureMaker:
         return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
 
     @staticmethod
-    def rgb(pixels: Bytes) -> Bytes:
+    def convert_to_rgb(pixels: Bytes) -> Bytes:
         """Return images in colour, uint8 (n, h, w, 3)."""
         colour = np.moveaxis(pixels, 1, -1)
         return np.broadcast_to(colour, (*colour.shape[:3], 3))

@@ -100,7 +100,7 @@ def list_addresses(views: Views) -> list[Address]:
     single = [
         board.find_board_address(view, protocol, unit)
         for view, protocol in shown
-        for unit in view.results.units(protocol)
+        for unit in view.results.list_units(protocol)
     ]
     found = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:

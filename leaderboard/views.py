@@ -78,13 +78,13 @@ class SuiteView:
         """Return the protocols of the suite's boards: the headline protocol, ROAR, then others."""
         order = dict.fromkeys((self.headline_protocol, ROAR, *SHOWN.values()))
         return tuple(
-            protocol for protocol in order if protocol == self.headline_protocol or self.results.units(protocol)
+            protocol for protocol in order if protocol == self.headline_protocol or self.results.list_units(protocol)
         )
 
     @cached_property
     def evidence(self) -> Evidence:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.results.units(self.headline_protocol)[0], Bootstrap())
+        return Evidence(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
 
     @property
     def board(self) -> BoardContents:
@@ -120,11 +120,11 @@ class SuiteView:
             seconds = self.pictures.seconds if self.pictures else {}
             return make_board_contents(self.evidence, self.table(protocol, unit, levels), roar, seconds)
 
-        return self.get_or_compute(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
+        return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
 
     def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
         """Return the table behind a board, as `roarbench table` shows it."""
-        unit = unit or self.results.units(protocol)[0]
+        unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
             table = make_table(self.evidence, protocol, self.results.suite.placed, unit, levels)
@@ -136,7 +136,7 @@ class SuiteView:
     @property
     def tables(self) -> list[SuiteTable]:
         """Return the table of every board over all levels, the headline protocol's first."""
-        return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.units(protocol)]
+        return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.list_units(protocol)]
 
     @property
     def boards(self) -> list[BoardContents]:
@@ -207,7 +207,7 @@ class LiveStore:
             StoreError: The database cannot be read.
         """
         with self._lock, self._store.database.hold_connection():
-            state = self._store.state()
+            state = self._store.read_state()
             if state != self.state:
                 order = list_suites_in_order(self._store)
                 asked = self._select_needed(order) if waiting else order

@@ -50,7 +50,7 @@ def runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteRes
 
 def board(results: SuiteResults, protocol: Protocol) -> Board:
     """Return the board of a protocol that the suite has."""
-    found = results.board(protocol, Unit.SCALAR)
+    found = results.make_board(protocol, Unit.SCALAR)
     assert found is not None, "the suite has it"
     return found
 

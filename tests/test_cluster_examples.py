@@ -67,7 +67,7 @@ def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
     ]
     said = [cell.strip() for cell in row[1].strip("| ").split("|")]
     assert [round_to(cell, place) for cell, place in zip(shown, said[1:], strict=True)] == said[1:]
-    days = made.wall(made.estimates[-1]) / 86400
+    days = made.estimate_wall_seconds(made.estimates[-1]) / 86400
     assert said[0] == (
         f"{days:.0f} days" if days > 100 else f"{days:.1f} days" if days > 3 else format_duration(86400 * days)
     )
@@ -153,7 +153,7 @@ def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
     assert said_of(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:
-        assert board.state() == store.state()
+        assert board.read_state() == store.read_state()
     with psycopg.connect(board_url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
         connection.execute("SET default_transaction_read_only = off")  # anybody may: it is the grants that hold

@@ -178,12 +178,12 @@ def photographs(n: int) -> Batch:
 def ig_by_us(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
     """Return maps of integrated gradients as workers make them."""
     ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
-    return [compute_importance_maps(ig, model, given.part(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
+    return [compute_importance_maps(ig, model, given.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
 
 
 def ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
     ig = find_estimator("ig")
-    return [by_captum(ig, model, given.part(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))]
+    return [by_captum(ig, model, given.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))]
 
 
 def measure_alone(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:

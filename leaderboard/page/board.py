@@ -26,7 +26,7 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
     other = "" if protocol == view.headline_protocol and not view.is_combined else protocol.name
-    named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
+    named = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=named, level=level)
 
 
@@ -37,7 +37,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         return _describe_both(site, view, view.paired)
     live = site.live
     protocol = SHOWN[_choose_option(view, at, "protocol", [each.name for each in view.protocols])]
-    unit = Unit(_choose_option(view, at, "unit", view.results.units(protocol)))
+    unit = Unit(_choose_option(view, at, "unit", view.results.list_units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _choose_option(view, at, "level", ["", *measured])
     levels = (float(level),) if level else ()
@@ -46,7 +46,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         [view.table(protocol, unit, levels)] if live else view.tables,
     )
     heading = board.headline or f"{view.title}: {protocol.tab}"
-    units, stem = view.results.units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
+    units, stem = view.results.list_units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
@@ -100,7 +100,7 @@ def _make_suite_tabs(site: Site, shown: SuiteView) -> list[Tab]:
 def _choose_option(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
     has = list(there)
-    name = at.chosen(what) or has[0]
+    name = at.get_choice(what) or has[0]
     if name not in has:
         raise PageNotFound(f"There is no {what} {make_plain(name, 40)!r} in {view.title}.")
     return name

@@ -42,7 +42,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _choose_pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
-    names = [name for key in ("first", "second") if (name := at.chosen(key))]
+    names = [name for key in ("first", "second") if (name := at.get_choice(key))]
     for name in names:
         if name not in rows:
             raise PageNotFound(f"There is no row {make_plain(name, 60)!r} with a gain in {make_plain(view.title)}.")

@@ -32,7 +32,7 @@ _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
-    name = at.chosen("estimator")
+    name = at.get_choice("estimator")
     views = [view for view in site.views.values() if name in view.results.suite.placed]
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
@@ -150,8 +150,8 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
         f"{find_display_name(row.beating.nearest).whole}, a control that {describe_control_inputs(row.beating.nearest)}"
     )
     if row.kind == BELOW:
-        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
-    over = f"{format_interval(row.beating.over)} points"
+        return f"It is {abs(row.beating.margin.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
+    over = f"{format_interval(row.beating.margin)} points"
     return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 

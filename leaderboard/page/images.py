@@ -37,7 +37,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
     there = [row.id for row in (view.paired or view.board).rows if row.id in found.rows]
     names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)[: None if live else _PAGE]
-    wanted = at.chosen("estimator") or names[0]
+    wanted = at.get_choice("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
     rows = []
@@ -79,7 +79,7 @@ def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswer
     href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
     protocol = find_pictured_protocol(view.results)
     return href, count_correct_predictions_per_image(
-        view.results, protocol, view.results.units(protocol)[0], name, found.numbers
+        view.results, protocol, view.results.list_units(protocol)[0], name, found.numbers
     )
 
 

@@ -70,12 +70,12 @@ class Evidence:
         """
         return max((t for t in self.masks.levels if t in self.roar.levels), default=0.0)
 
-    def above_masks(self, estimator: str, t: float) -> Estimate:
+    def estimate_accuracy_above_masks(self, estimator: str, t: float) -> Estimate:
         """Return the accuracy under ROAR minus the accuracy of mask-only networks, in [-1, 1]."""
-        images, alone = (drawn.draws.accuracy((estimator, t)) for drawn in (self.roar, self.masks))
+        images, alone = (drawn.draws.get_accuracy((estimator, t)) for drawn in (self.roar, self.masks))
         if images is None or alone is None:
             return Estimate()
-        above = images.minus(alone)
+        above = images.subtract(alone)
         return self.roar.estimate(above) if self.masks.repeated else Estimate(above.value)
 
     @cached_property
@@ -126,7 +126,7 @@ class Evidence:
             self._kept[asked] = self._draw(*asked)
         return self._kept[asked]
 
-    def board(
+    def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""

@@ -34,7 +34,7 @@ def load_own_network_board(
 
     If `levels` is empty, all levels are used.
     """
-    if not results.suite.shared(protocol, unit)[1]:
+    if not results.suite.list_shared_rows_and_levels(protocol, unit)[1]:
         return None
     scores = _list_rows(results, protocol, unit, levels)
     judged = compute_own_network_board(
@@ -81,7 +81,10 @@ def load_kept_under_own_and_next_map(
     Each of the two lists has one array, bool (images,), per network and level.
     """
     held, each = results.find_results(protocol, unit), find_estimator(name).depends_on_network
-    found = (_make_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
+    found = (
+        _make_grid(results, held.get((name, t), {}), each)
+        for t in results.suite.list_shared_rows_and_levels(protocol, unit)[1]
+    )
     grids = [grid for grid in found if grid]
     own, other = (
         [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
@@ -91,7 +94,7 @@ def load_kept_under_own_and_next_map(
 
 def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
     """Return the rows and levels of a protocol, without correctness bits."""
-    rows, asked = results.suite.shared(protocol, unit)
+    rows, asked = results.suite.list_shared_rows_and_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
         rows,

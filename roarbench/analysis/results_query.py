@@ -293,7 +293,7 @@ def propose_runs_list(store: ResultsStore) -> Hint | None:
     versions = list_stored_images_and_weights(suite, store, read_image_notes(store.database))
     same = [one for one in versions.stored if (one.data, one.limit) == (run.data, run.limit)]
     small = ("--max-images", str(run.limit)) if run.limit else ()
-    words = ("--suite", make_suite_argument(suite), *small, *(versions.options(same[-1]) if same else ()))
+    words = ("--suite", make_suite_argument(suite), *small, *(versions.list_options(same[-1]) if same else ()))
     return Hint(f"; `{{}}` lists those of {suite.title}", "list-runs", words)
 
 

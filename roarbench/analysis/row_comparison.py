@@ -74,7 +74,7 @@ def _estimate_difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: st
     one, two = areas.get(first), areas.get(second)
     if one is None or two is None:
         return Estimate()
-    return make_estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
+    return make_estimate(one.subtract(two), bootstrap.confidence) if by_networks else drawn.estimate(one.subtract(two))
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
@@ -87,9 +87,9 @@ def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
 
 
 def _compare_at_level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
-    one, other = ((drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second))
+    one, other = ((drawn.draws.differences or drawn.draws).get_accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
-    over = one.minus(other) if protocol.order is Order.LERF else other.minus(one)
+    over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
     counted, against = (_count_predictions(drawn, protocol, (name, t)) for name in (first, second))
     return Level(t, counted, against, drawn.estimate(over).in_points)
 

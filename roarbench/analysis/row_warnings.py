@@ -62,7 +62,7 @@ class Flag:
     reason: str
 
     @property
-    def sign(self) -> str:
+    def warning_sign(self) -> str:
         """Return the sign after the row's name: `(!!)` if a mark is strong, `(!)` for other reasons, otherwise ""."""
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
@@ -112,7 +112,7 @@ def _find_levels_not_above_mask_only(evidence: Evidence, name: str) -> tuple[flo
     """
     if evidence.suite_results.at_chance_warning:
         return ()
-    lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
+    lows = {t: evidence.estimate_accuracy_above_masks(name, t).low for t in evidence.masks.levels}
     return tuple(t for t, low in lows.items() if low is not None and low <= 0)
 
 
@@ -169,7 +169,7 @@ def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Ma
 
 def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
     at = name, evidence.mask_level
-    alone, images = (drawn.draws.accuracy(at) for drawn in (evidence.masks, evidence.roar))
+    alone, images = (drawn.draws.get_accuracy(at) for drawn in (evidence.masks, evidence.roar))
     if alone is None or images is None:
         return None
     chance = 1 / evidence.suite_results.classes

@@ -113,7 +113,7 @@ class Versions:
     # fingerprints of the images of failed runs, with images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
-    def own_images(self, limit: int | None) -> str:
+    def find_own_images(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
         If the suite's own images have several versions, the most recent one with results is used. Images of unknown
@@ -128,7 +128,7 @@ class Versions:
         unknown = [data for data in done or begun if is_original_data(data, self.notes) is None]
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
-    def names(self, version: Version) -> tuple[str, ...]:
+    def list_title_parts(self, version: Version) -> tuple[str, ...]:
         """Return the parts of a title that distinguish this version's images and networks from those of others."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_original_data(version.data, self.notes)
@@ -141,16 +141,16 @@ class Versions:
         )
         return tuple(filter(None, named)) if version.data else ()
 
-    def options(self, version: Version) -> tuple[str, ...]:
+    def list_options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
-        data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
+        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_own_images(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
 
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
-        return "; ".join((*small, *self.names(version))) or "the whole"
+        return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
 
     def _describe_images(self, data: str) -> str:
         own, folders = is_original_data(data, self.notes), [note.folder for note in self.notes if note.data == data]
@@ -169,7 +169,7 @@ class Versions:
 def list_stored_images_and_weights(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
-    begun = tuple(store.failures.data_of(suite.dataset, suite.model))
+    begun = tuple(store.failures.list_failed_data(suite.dataset, suite.model))
     return Versions(suite, tuple(_find_versions(suite, store)), mine, begun)
 
 
@@ -191,7 +191,7 @@ def collect_results(
     `limit` is the number of images per split, or None for all.
     """
     versions = list_stored_images_and_weights(suite, store, notes)
-    images = versions.own_images(limit) if data is None else data
+    images = versions.find_own_images(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
 
@@ -220,12 +220,12 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         findings=read_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_load_quantus_scores(suite, store, version.data),
-        named=versions.names(version),
-        asked=versions.options(version),
+        named=versions.list_title_parts(version),
+        asked=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
         masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _scores_own_map(row)}),
         others=tuple(
-            OtherResults(versions.describe(other), other.limit, versions.options(other))
+            OtherResults(versions.describe(other), other.limit, versions.list_options(other))
             for other in versions.stored
             if other != version
         ),
@@ -270,9 +270,11 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
-    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.kept_shares())
+    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.read_kept_shares())
     return replace(
-        suite_results, prediction_stability=stability, ties=_average_by_estimator(suite_results, rankings.tied_shares())
+        suite_results,
+        prediction_stability=stability,
+        ties=_average_by_estimator(suite_results, rankings.read_tied_shares()),
     )
 
 
@@ -336,7 +338,7 @@ def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Ques
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys
     tried = {
-        *results.failures.history([keys[point] for point in missing]),
+        *results.failures.read_history([keys[point] for point in missing]),
         *(lease.key for lease in results.list_leases()),
     }
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]

@@ -187,7 +187,7 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
-        rows, levels = self.suite.shared(protocol, unit, fill)
+        rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
         if not levels or protocol.by_networks:  # correctness per image has no meaning for these protocols
             return None
         held, others = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
@@ -211,14 +211,14 @@ class SuiteResults:
             return scores
         return replace(scores, differences=subtract_paired_answers(scores, held, others, protocol))
 
-    def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+    def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
-        return self.suite.shared(protocol, unit)[1]
+        return self.suite.list_shared_rows_and_levels(protocol, unit)[1]
 
-    def units(self, protocol: Protocol) -> tuple[Unit, ...]:
+    def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""
         found = dict.fromkeys(block.unit for block in self.suite.blocks)
-        return tuple(unit for unit in found if self.levels(protocol, unit))
+        return tuple(unit for unit in found if self.list_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is that of its tables."""
@@ -251,7 +251,7 @@ class SuiteResults:
 
     def _find_network_number(self, result: RunResult) -> int:
         """Return the number of a result's explained network; -1 if the result does not depend on one."""
-        return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
+        return self.suite.find_explained_number(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
@@ -298,7 +298,7 @@ class SuiteResults:
                     found += seeds.values()
         return found
 
-    def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
+    def make_board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
         """Judge the rows of one protocol; None if the suite lacks it.
 
         Verdicts are adjusted for all rows with results, whether or not they are shown; by default all are shown.

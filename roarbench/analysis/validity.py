@@ -61,7 +61,7 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
         twin = f"random-{kind}" if name == RANDOM else make_twin_id(name, kind)
         if twin in main.scores.estimators:
             gain = main.areas.get(twin)
-            twins[kind] = Twin(main.estimate(gain), main.estimate(own.minus(gain) if gain and own else None))
+            twins[kind] = Twin(main.estimate(gain), main.estimate(own.subtract(gain) if gain and own else None))
     return twins
 
 

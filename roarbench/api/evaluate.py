@@ -101,7 +101,7 @@ def evaluate(
     made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
     console = make_console(quiet)
     suite.tune(protocol, console)
-    with suite.opened(console) as results:
+    with suite.open_results(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
         return evaluation.evaluate_all(made, {name for name, one in given.items() if callable(one)})
 
@@ -223,7 +223,7 @@ class _Evaluation(NamedTuple):
     def _evaluate_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
         plan = self._select_possible_protocols(name, maps)
-        work = self.suite.explained(plan, self.results, self.console)
+        work = self.suite.prepare_explained_networks(plan, self.results, self.console)
         check_maps(name, maps, work)
         row = self._store_submission(make_maps_submission(name, maps), trusted=True)
         part = self._select_part(plan, [row])  # twins need a function, and maps have none
@@ -322,7 +322,7 @@ def rank_given_maps(row: str, maps: Maps, work: SuiteWork) -> None:
     """Rank the features of all images by given maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
-        for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):
+        for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
             if not work.rankings.has(spec):
                 for split in spec.splits:
                     _rank_maps(own, spec, split, maps[split][number])
@@ -334,7 +334,7 @@ def _draw_ties(ids: Tensor, d: int) -> Tensor:
 
 
 def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
-    weights = explained.store.checksum()
+    weights = explained.store.read_checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])

@@ -39,7 +39,7 @@ class Explained(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
-    def by(self, networks: Sequence[nn.Module]) -> "Explained":
+    def replace_network(self, networks: Sequence[nn.Module]) -> "Explained":
         """Return the batch with the explained network replaced by its copy in `networks`."""
         return self._replace(model=networks[self.number])
 
@@ -102,7 +102,7 @@ class Explainers:
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
             try:
-                self.rank(item[0].by(networks), item[1])
+                self.rank(item[0].replace_network(networks), item[1])
             except (CallerError, RunError) as error:
                 return error
             return None
@@ -153,7 +153,9 @@ class Explainers:
                 found |= compute_importance_maps(others, model, batch, black)
             if doubled:
                 middle = (len(explained.rows) + 1) // 2
-                parts = [batch.part(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)]
+                parts = [
+                    batch.select_rows(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)
+                ]
                 made = [compute_importance_maps(doubled, model, part, black) for part in parts]
                 found |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
         return found

@@ -85,7 +85,9 @@ class CheckTable(GainTable):
         """
         pairs = list(combinations(self._names(), 2))
         family = {
-            (column, one, two): rows[one].minus(rows[two]) for column, rows in self.gains.items() for one, two in pairs
+            (column, one, two): rows[one].subtract(rows[two])
+            for column, rows in self.gains.items()
+            for one, two in pairs
         }
         found = judge_comparisons(family)
         both = {Verdict.BETTER, Verdict.WORSE}

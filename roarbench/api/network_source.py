@@ -118,7 +118,7 @@ class _Pickler(pickle._Pickler):
 
     def persistent_id(self, given: Any) -> tuple[int, Any] | str | None:
         if isinstance(given, type | FunctionType) and not is_installed(given):
-            return self.written.expression(given, f"own_{len(self.written.statements)}")
+            return self.written.write_expression(given, f"own_{len(self.written.statements)}")
         if not isinstance(given, torch.Tensor):
             return None
         trained = isinstance(given, nn.Parameter)

@@ -178,7 +178,7 @@ def own_network_gain(
         threads, logits = NetworkThreads.start(models, pixels)
         agreed = find_agreed_images(logits)
         request = Request(models, pixels, logits[0].argmax(1), agreed, removal, value)
-        explainers.try_out(request.explained(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
+        explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
         answers = score_maps(request, explainers, threads)
     return make_own_network_table(answers, request)
 

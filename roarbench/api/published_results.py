@@ -79,7 +79,7 @@ def load_all_results() -> "pandas.DataFrame":
         suite = found.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
         for protocol in SHOWN.values():
-            if found.stored.units(protocol):
+            if found.stored.list_units(protocol):
                 rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
                 frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
     whole = pandas.concat(frames, ignore_index=True)

@@ -43,14 +43,14 @@ class Request(NamedTuple):
     columns: Sequence[Column] = ()
     replace: Mapping[str, Replace] = MappingProxyType({})  # by the fills of the columns
 
-    def parts(self) -> list[Tensor]:
+    def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
         groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
         if not self.columns:
             del groups[1]
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
-    def explained(self, rows: Tensor) -> list[Explained]:
+    def make_explained_batches(self, rows: Tensor) -> list[Explained]:
         """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
         asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
         return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
@@ -76,11 +76,13 @@ def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads
     """Make the maps of all estimators batch by batch, and score the networks under them."""
 
     def prepare(rows: Tensor) -> _Batch:
-        return rows, [(each, explainers.call_functions(each)) for each in request.explained(rows)]
+        return rows, [(each, explainers.call_functions(each)) for each in request.make_explained_batches(rows)]
 
     def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, Answers]]:
         rows, explained = batch
-        ranked = [explainers.rank(each.by(networks), called, request.own.unit) for each, called in explained]
+        ranked = [
+            explainers.rank(each.replace_network(networks), called, request.own.unit) for each, called in explained
+        ]
         return rows, {name: _score(request, networks, [each[name] for each in ranked], rows) for name in names}
 
     def make_empty_results() -> dict[str, NDArray[np.bool_]]:
@@ -89,7 +91,7 @@ def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads
 
     names = explainers.names
     found = {name: Answers(make_empty_results(), [], []) for name in names}
-    for rows, part in threads.map(work, map(prepare, request.parts())):
+    for rows, part in threads.map(work, map(prepare, request.split_into_batches())):
         for name, whole in found.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct

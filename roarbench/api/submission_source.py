@@ -80,7 +80,7 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
     name = make_submission_name(name)
     written = Written()
-    call = written.expression(given, "explained_by")
+    call = written.write_expression(given, "explained_by")
     about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
     statements = {"torch": "import torch"} | written.statements
@@ -137,7 +137,7 @@ class Written:
         self.statements: dict[str, str] = {}
         self._objects: dict[str, object] = {}
 
-    def expression(self, given: object, wanted: str) -> str:
+    def write_expression(self, given: object, wanted: str) -> str:
         """Write the statements that define a function, class or partial, and return an expression that evaluates to it.
 
         `wanted` is the name to use if the object has none. CallerError if the object, or something that it uses, cannot
@@ -147,7 +147,7 @@ class Written:
             words = [repr(_check_literal(value, wanted)) for value in given.args]
             words += [f"{key}={_check_literal(value, wanted)!r}" for key, value in given.keywords.items()]
             self._write_definition("functools", functools)
-            return f"functools.partial({', '.join([self.expression(given.func, wanted), *words])})"
+            return f"functools.partial({', '.join([self.write_expression(given.func, wanted), *words])})"
         name = getattr(given, "__name__", "")
         name = name if name.isidentifier() else wanted
         self._write_definition(name, given)
@@ -174,7 +174,7 @@ class Written:
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
         if isinstance(value, Enum):
-            return f"{self.expression(type(value), name)}[{value.name!r}]"
+            return f"{self.write_expression(type(value), name)}[{value.name!r}]"
         if is_dataclass(value) and not isinstance(value, type):
             parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
         elif _is_named_tuple(type(value)):
@@ -188,7 +188,7 @@ class Written:
         else:
             return repr(_check_literal(value, name))
         named = ", ".join(f"{key}={self._write_value(one, name)}" for key, one in parts.items())
-        return f"{self.expression(type(value), name)}({named})"
+        return f"{self.write_expression(type(value), name)}({named})"
 
 
 def _is_named_tuple(value: Any) -> bool:

@@ -159,7 +159,7 @@ class SuiteResult:
     def _check_published(self, protocol: Protocol) -> None:
         """Raise CallerError for a protocol without published results; the message names those with results."""
         begun = [each for each in SHOWN.values() if all(map(self.stored.has_started, each.made_of or (each,)))]
-        names = [each.name for each in begun if self.stored.units(each)]
+        names = [each.name for each in begun if self.stored.list_units(each)]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
             raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")

@@ -254,8 +254,8 @@ class Suite:
     def references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
         said = make_console()
-        with self.opened(said) as results:
-            work = self.explained(self.fitted, results, said)
+        with self.open_results(said) as results:
+            work = self.prepare_explained_networks(self.fitted, results, said)
         return list(map(_make_reference, work.explained))
 
     @property
@@ -268,7 +268,7 @@ class Suite:
         """Return the training images; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
-    def opened(self, said: "Console") -> "ResultsStore":
+    def open_results(self, said: "Console") -> "ResultsStore":
         """Open the results for writing, and store your own suite's description.
 
         The default store's folder is printed.
@@ -286,7 +286,7 @@ class Suite:
             said.print(f"warning: {warning}", soft_wrap=True)
         return results
 
-    def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
+    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return a plan's `SuiteWork` with its images and explained networks, which are created if they are missing."""
         from roarbench.execution.run_suite import train_or_read_references
 
@@ -308,8 +308,8 @@ class Suite:
         from roarbench.compute.inputs import normalise
 
         said = make_console()
-        with self.opened(said) as results:
-            work = (self.explained if self.weights else self.prepare_work)(self.fitted, results, said)
+        with self.open_results(said) as results:
+            work = (self.prepare_explained_networks if self.weights else self.prepare_work)(self.fitted, results, said)
         norms = {each.norm for each in work.explained}
         if len(norms) > 1:
             seen = "the given weights need differently normalised images"
@@ -321,9 +321,9 @@ class Suite:
 def _make_reference(explained: "ReferenceModel") -> Reference:
     import torch
 
-    said = {split: explained.store.predictions(split) for split in explained.splits}
+    said = {split: explained.store.load_predictions(split) for split in explained.splits}
     targets = {split: torch.from_numpy(found.targets) for split, found in said.items()}
-    return Reference(explained.trained(), targets[Split.TEST], targets.get(Split.TRAIN))
+    return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
 def make_console(quiet: bool = False) -> "Console":

@@ -134,7 +134,7 @@ def _describe_shipped_rankings(found: list["Rankings"]) -> str:
 @contextmanager
 def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
     loaded = work.load(suite)
-    with loaded.opened(err) as store:
+    with loaded.open_results(err) as store:
         yield loaded.prepare_work(loaded.fitted, store, err), store
 
 

@@ -73,7 +73,7 @@ def run(
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(place, workspace, part, console)
     count, start = _choose_workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
-    with suite.opened(console) as results:
+    with suite.open_results(console) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
@@ -258,7 +258,7 @@ def _run_twice(
     from roarbench.store.workspace import Workspace
 
     workspace = Workspace(suite.store)
-    with suite.opened(err) as results:
+    with suite.open_results(err) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
@@ -299,9 +299,9 @@ def plan(
             submitted.submission, _make_submission_mode(submitted, suite), measured, err
         )
         part = _select_part(suite, options, entries)
-        seconds = pace and pace.of(part)
+        seconds = pace and pace.estimate_seconds_per_map(part)
     suite_results = load_if_stored(part, suite.question, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, made.record(), lambda _: wrap_lines(made.text(), out.width))
+    print_report(format, made.make_record(), lambda _: wrap_lines(made.format_text(), out.width))

@@ -47,7 +47,7 @@ def validate(
 
     try:
         found = check_submission(read_submission(file), err)
-        out.print(found.text(drawn=True), soft_wrap=True)
+        out.print(found.format_report(drawn=True), soft_wrap=True)
         command = propose_command("run", "--suite", found.suite.called, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
@@ -70,7 +70,7 @@ def export_(
     from roarbench.store.transfer import export_results, write_results_csv
     from roarbench.store.workspace import Workspace
 
-    kept = RankingsStore(Workspace(store).rankings).kept_shares()
+    kept = RankingsStore(Workspace(store).rankings).read_kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
     ways = {".parquet": partial(export_results, prediction_stability=kept), ".csv": write_results_csv}
     if file.suffix not in ways:
@@ -136,6 +136,6 @@ def reproduce(
         if not trust:
             refuse_unsandboxed_run(results, key)
         made = again(request, Workspace(store), results, err)
-    out.print(made.text(), soft_wrap=True)
+    out.print(made.format_report(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:
         raise typer.Exit(1)

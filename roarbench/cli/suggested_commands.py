@@ -79,7 +79,7 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
 
     if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
         return []
-    board = results.board(ROAR, results.units(ROAR)[0])
+    board = results.make_board(ROAR, results.list_units(ROAR)[0])
     compared = (
         {row.estimator: row.against[RANDOM].verdict for row in board.rows if RANDOM in row.against} if board else {}
     )

@@ -50,14 +50,14 @@ class Batches:
         self._n, self._batch, self._generator = n, batch, generator
         self.waiting = torch.empty(0, dtype=torch.int64)  # drawn indices for the next batches
 
-    def next(self) -> Tensor:
+    def draw_next(self) -> Tensor:
         """Return the next batch, int64 (batch,)."""
         while len(self.waiting) < self._batch:
             self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
         index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
         return index
 
-    def coming(self) -> Iterator[Tensor]:
+    def peek_drawn_batches(self) -> Iterator[Tensor]:
         """Yield the batches after the next one that are completely drawn already."""
         full = len(self.waiting) // self._batch * self._batch
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
@@ -129,7 +129,7 @@ class Held:
         """Return the original side of the inputs, in pixels."""
         return self._inputs.shape[2]
 
-    def at(self, size: int) -> Tensor:
+    def get_at_side(self, size: int) -> Tensor:
         """Return all inputs, prepared at this side in pixels."""
         if self._size != size:
             self._made = torch.empty(0)  # frees the memory of the previous size first

@@ -211,10 +211,10 @@ class Training:
 
     def _take_next_batch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
-        index = self._batches.next()
+        index = self._batches.draw_next()
         if isinstance(self._inputs, Streamed):
             if not self._batches_ahead:
-                batches = [index, *self._batches.coming()]
+                batches = [index, *self._batches.peek_drawn_batches()]
                 self._ahead = self._inputs.read(part for batch in batches for part in self._split_batch(batch))
                 self._batches_ahead = len(batches)
             self._batches_ahead -= 1
@@ -300,9 +300,11 @@ class Training:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
         kind, size = self._recipe.augmentation, self._compute_side(held.full)
         if self._gpu:
-            images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
+            images = augment(
+                held.get_at_side(size).index_select(0, send_to_device(index, self._device)), kind, self._generator
+            )
             return images.contiguous(memory_format=torch.channels_last)
-        return augment_padded_images(held.at(size), index, size, kind, self._generator)
+        return augment_padded_images(held.get_at_side(size), index, size, kind, self._generator)
 
     def _normalise_and_pad(self, images: Tensor) -> Tensor:
         """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
@@ -313,7 +315,7 @@ class Training:
     def _read_degraded_images(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
         if self._cache is not None and (size := self._compute_side(self._cache.full)) < self._cache.full:
-            return self._cache.at(size).index_select(0, send_to_device(index, self._device))
+            return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, Streamed)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
         return shrink_images(degraded, self._compute_side(degraded.shape[3]))

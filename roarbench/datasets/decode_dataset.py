@@ -102,7 +102,7 @@ def _decode_into(
     note: Callable[[Progress], object],
 ) -> None:
     source, raw = describe_source(record, data), open_source(record, data, limit is not None)
-    splits = {split: raw[split].subset(limit) for split in Split}
+    splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
     partial.mkdir(exist_ok=True)

@@ -61,12 +61,12 @@ class Tally:
         bits = max(self.bits, other.bits)
         return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
 
-    def record(self) -> dict[str, object]:
+    def make_record(self) -> dict[str, object]:
         """Return the tally as plain values for JSON."""
         return vars(self) | {"histogram": self.histogram.tolist()}
 
     @staticmethod
-    def of(values: dict[str, Any]) -> "Tally":
+    def read_record(values: dict[str, Any]) -> "Tally":
         """Return the tally with the values of a `record`."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
         return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
@@ -114,7 +114,7 @@ def decode_splits(
         note(Progress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
         for part, tally in _decode_parts(todo, workers):
-            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
+            print(json.dumps({"part": part.name, "tally": tally.make_record()}), file=journal, flush=True)
             done[part.name] = tally
             finished += len(part.rows)
             note(Progress(record.name, finished, total, size, free))
@@ -175,7 +175,7 @@ def _read_journal(path: Path) -> dict[str, Tally]:
             if not line.endswith(b"\n"):
                 break
             entry = json.loads(line)
-            done[entry["part"]] = Tally.of(entry["tally"])
+            done[entry["part"]] = Tally.read_record(entry["tally"])
             kept += len(line)
         journal.truncate(kept)
     return done

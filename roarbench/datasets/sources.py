@@ -39,7 +39,7 @@ class RawSplit:
     pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w); None for undecoded images
     truth: NDArray[np.float32] | None = None  # true importance of each feature, float32 (n, c, h, w); None if unknown
 
-    def subset(self, limit: int | None) -> "RawSplit":
+    def select_subset(self, limit: int | None) -> "RawSplit":
         """Select `limit` images, balanced over the classes; all if `limit` is None."""
         kept = choose_balanced(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[kept]

@@ -41,7 +41,7 @@ class Moments:
         self.mean.add_(step, alpha=1 / self.count)
         self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
-    def form(self, name: str) -> Tensor:
+    def compute_form(self, name: str) -> Tensor:
         """Return an ensemble form by name (docs/protocol.md, section 3)."""
         variance = self.deviations / self.count
         forms = {
@@ -127,7 +127,7 @@ class _RunningMaps:
     def finish(self) -> ModelMaps:
         """Return the maps after all noisy copies were added."""
         wanted = self._look.wanted
-        forms = {(base, form): self._moments[base].form(form) for base, form in wanted if form not in SINGLE}
+        forms = {(base, form): self._moments[base].compute_form(form) for base, form in wanted if form not in SINGLE}
         forms |= {(base, form): SINGLE[form](self._clean[base]) for base, form in wanted if form in SINGLE}
         return ModelMaps(forms, self._kept)
 
@@ -192,7 +192,7 @@ def compute_maps_together(
     _check_subjects(subjects)
 
     def compute(rows: slice) -> list[Maps]:
-        parts = [s._replace(batch=s.batch.part(rows), black=s.black.to(s.batch.images)) for s in subjects]
+        parts = [s._replace(batch=s.batch.select_rows(rows), black=s.black.to(s.batch.images)) for s in subjects]
         maps, kept = _compute_maps(parts, precision)
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps

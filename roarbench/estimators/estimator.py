@@ -209,13 +209,13 @@ class Estimator:
         """Return whether the estimator is a row of its own; twins and `random-redrawn` are checks of another row."""
         return self.id in CONTROLS or (self.has_map and not self.twin)
 
-    def value(self, name: str) -> Value:
+    def get_value(self, name: str) -> Value:
         """Return the value of a parameter."""
         return {**self.parameters, **dict(self.values)}[name]
 
-    def whole(self, name: str) -> int:
+    def get_integer(self, name: str) -> int:
         """Return the value of an integer parameter."""
-        return int(self.value(name))
+        return int(self.get_value(name))
 
     def count_own_passes(self, features: int = FEATURES) -> Passes:
         """Return the passes per map outside of the shared pass; `features` is used for exact Shapley values."""
@@ -254,7 +254,7 @@ class Batch(NamedTuple):
         by_class = None if self.by_class is None else self.by_class.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, by_class, self.seed)
 
-    def part(self, rows: slice) -> Batch:
+    def select_rows(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.by_class, self.seed)
@@ -294,9 +294,9 @@ class MapInput(NamedTuple):
     @property
     def baseline(self) -> Tensor:
         """Return the baseline of each image, like the images, according to the estimator's parameter `baseline`."""
-        return make_baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
+        return make_baseline_images(str(self.estimator.get_value("baseline")), self.images, self.black)
 
-    def logit(self, images: Tensor) -> Tensor:
+    def compute_logit(self, images: Tensor) -> Tensor:
         """Return the target logit, (n, 1), of images that replace those of the batch."""
         found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
         return found

@@ -42,7 +42,7 @@ class EstimatorId:
         return cls(name, digits, listed, marks, tags[len(marks) :])
 
     def __str__(self) -> str:
-        return "~".join([self.entry, *self.marks, *self.twins])
+        return "~".join([self.id_without_marks, *self.marks, *self.twins])
 
     @property
     def file(self) -> str:
@@ -50,7 +50,7 @@ class EstimatorId:
         return self.name if self.digits is None else f"{self.name}@{self.digits}"
 
     @property
-    def entry(self) -> str:
+    def id_without_marks(self) -> str:
         """Return the id without marks and twins."""
         return self.file if self.listed is None else f"{self.file}({self.listed})"
 

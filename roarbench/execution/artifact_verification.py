@@ -50,13 +50,13 @@ def read_recorded_checksums(work: SuiteWork, results: Iterable[RunResult]) -> It
         run, own = result.run, work.find_explained_network(result.run)
         if result.rankings and (spec := work.make_row_ranking_spec(run)):
             if spec not in rankings:
-                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.checksums(spec)
+                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.list_checksums(spec)
             ranking, known = rankings[spec]
             if ranking.checksum:
                 here = result.rankings if result.rankings in known else ranking.checksum
                 yield RecordedChecksum(run.key, ranking.what, result.rankings, here)
         if result.weights and own.store.has():
-            yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.checksum())
+            yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
 
 
 def list_made_artifacts(step: Step) -> list[Artifact]:
@@ -101,6 +101,6 @@ def _compute_reference_checksum(explained: ReferenceModel, split: Split) -> str:
     store = explained.store
     if not (store.has() and store.has_predictions(split)):
         return ""
-    arrays = store.predictions(split)._asdict()
+    arrays = store.load_predictions(split)._asdict()
     predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
-    return hash_value([store.checksum(), predicted])
+    return hash_value([store.read_checksum(), predicted])

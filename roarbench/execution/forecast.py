@@ -41,7 +41,7 @@ class Design(NamedTuple):
     trainings: int
     seconds: float  # device seconds
 
-    def record(self) -> dict[str, Any]:
+    def make_record(self) -> dict[str, Any]:
         """Return the design as JSON values."""
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
@@ -99,7 +99,7 @@ def find_existing_shared_inputs(
 
     def find_rankings_checksum(row: RankedSplit) -> str:
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
-        return load_rankings_checksum(rankings.folder(spec) / MANIFEST)
+        return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
 
     def has(common: Common, *ranked_by: str) -> bool:
         key = make_common_network(suite, data, *common).key
@@ -136,49 +136,58 @@ class Plan:
         for step, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
             size = part.recipe_record.area / self.suite.recipe_record.area  # recipes may have other image sizes
-            wall = replace(self, work=work).wall(replace(rates, train=rates.train * size))
+            wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
             found.append(Design(step, work.trainings, wall))
         return found
 
     @property
     def _disk(self) -> int:
-        return self.work.disk_with(self.workers)
+        return self.work.count_disk_bytes(self.workers)
 
-    def wall(self, rates: Rates) -> float:
+    def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
 
         Parts whose rates are unknown are left out.
         """
-        parts = {part: seconds or 0.0 for part, seconds in rates.seconds(self.work).items()}
+        parts = {part: seconds or 0.0 for part, seconds in rates.estimate_seconds(self.work).items()}
         if not rates.gpus:
             return sum(parts.values()) / self.workers
         on_cores = sum(parts[part] for part in _ON_CORES)
         return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
 
-    def record(self) -> dict[str, Any]:
+    def make_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
         work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
-        counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
+        counts = {
+            "runs": self.runs,
+            "done": self.done,
+            "workers": self.workers,
+            "seconds": self.estimate_wall_seconds(first),
+        }
         return {
             "suite": self.title,
             **counts,
-            "work": work | {"core_seconds": sum(filter(None, first.seconds(self.work).values()))},
-            "rates": first.record(),
-            "designs": [each.record() for each in self.designs],
+            "work": work | {"core_seconds": sum(filter(None, first.estimate_seconds(self.work).values()))},
+            "rates": first.make_record(),
+            "designs": [each.make_record() for each in self.designs],
             "estimates": [
-                {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
+                {
+                    "rates": rates.make_record(),
+                    "parts": rates.estimate_seconds(self.work),
+                    "seconds": self.estimate_wall_seconds(rates),
+                }
                 for rates in self.estimates
             ],
         }
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """Format the report for a terminal, with a line for each part."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._format_lines())
 
-    def brief(self) -> str:
+    def format_brief(self) -> str:
         """Return three lines: trainings, duration and disk."""
         work, rates = self.work, self.estimates[0]
         trained = ", ".join(
@@ -195,14 +204,17 @@ class Plan:
 
     def _format_duration_with_rates(self, rates: Rates) -> str:
         unknown = (
-            "" if None not in rates.seconds(self.work).values() else "; parts without a measurement are not included"
+            ""
+            if None not in rates.estimate_seconds(self.work).values()
+            else "; parts without a measurement are not included"
         )
-        return f"{_format_total(self.wall(rates))} of wall time with {self._describe_rates(rates)}{unknown}"
+        total = _format_total(self.estimate_wall_seconds(rates))
+        return f"{total} of wall time with {self._describe_rates(rates)}{unknown}"
 
     def _format_lines(self) -> Iterator[str]:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
-        seconds = [rates.seconds(work) for rates in self.estimates]
+        seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
         rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
@@ -273,7 +285,7 @@ def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) 
     # parts of unfinished rankings, which the missing work will include
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
     there = sum(path.stat().st_size for path in parts)
-    needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
+    needed, free = work.count_disk_bytes(workers) - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:
         room = f"the plan needs {format_bytes(needed)} more, but only {format_bytes(free)} are free"
         raise StoreError(f"no space left in {workspace.root}; {room}; free disk space or use another --store")

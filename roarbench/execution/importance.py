@@ -72,7 +72,7 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
     images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls ignore targets
     if store.has_predictions(split):
-        targets = torch.from_numpy(store.predictions(split).targets[start:stop])
+        targets = torch.from_numpy(store.load_predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = torch.from_numpy(images.pixels[start:stop])
     ids, seed = make_image_ids(split, start, stop), explained.reference.seed
@@ -151,7 +151,7 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_variant_maps(parts)
-    networks = groupby(parts, lambda part: part.explained.work.suite.network_of(part.explained.number))
+    networks = groupby(parts, lambda part: part.explained.work.suite.find_network(part.explained.number))
     made = zip(parts, [found for _, alike in networks for found in _explain_submissions(list(alike))], strict=True)
     return [{estimator.id: _blur_if_twin(found, estimator) for estimator in part.estimators} for part, found in made]
 
@@ -167,10 +167,10 @@ def _blur_if_twin(made: TimedMap, estimator: Estimator) -> TimedMap:
 def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    (model, made_by), record = explained.work.suite.network_of(explained.number), explained.work.images.record
+    (model, made_by), record = explained.work.suite.find_network(explained.number), explained.work.images.record
     network = Network(model, record.classes, record.channels, record.size, made_by)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
-    source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
+    source = check_source(explained.work.workspace.read_submission(file)).set_parameters(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
     asked = tuple(
         Part(make_twin_network(each, estimator.explained_variant), images, targets, ids, size)
@@ -197,7 +197,7 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
     asked = first.work.suite.maps if one.uses_shared_pass else Making.FLOAT32
     models = [
-        None if one.control else _load_network(each, one.explained_variant, asked, each.store.checksum())
+        None if one.control else _load_network(each, one.explained_variant, asked, each.store.read_checksum())
         for each, _, _ in parts
     ]
     precision = choose_precision(asked.precision, choose_device())
@@ -208,7 +208,10 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
             Subject(
-                estimators, model, batch.part(rows).to(choose_device()), _choose_normalisation(explained, one).black
+                estimators,
+                model,
+                batch.select_rows(rows).to(choose_device()),
+                _choose_normalisation(explained, one).black,
             )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
@@ -266,13 +269,13 @@ def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
     """Return the network that a twin of this variant explains, in eval mode."""
     if variant == "untrained":
-        return explained.untrained()
-    return _shuffle_weights(explained) if variant == "shuffled" else explained.trained()
+        return explained.build_untrained()
+    return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()
 
 
 def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
     """Return the explained network with the entries of each parameter permuted, and batch norms fitted again."""
-    model, generator = explained.trained(), torch.Generator().manual_seed(explained.reference.seed)
+    model, generator = explained.load_trained(), torch.Generator().manual_seed(explained.reference.seed)
     with torch.no_grad():
         for parameter in model.parameters():
             order = torch.randperm(parameter.numel(), generator=generator)

@@ -59,7 +59,7 @@ class Step(NamedTuple):
         """Return the step's first run; None if it has none."""
         return self.runs[0] if self.runs else None
 
-    def without(self, done: Collection[str]) -> "Step":
+    def drop_runs(self, done: Collection[str]) -> "Step":
         """Return a copy of a step with several runs, without the runs that have these keys."""
         runs = tuple(run for run in self.runs if run.key not in done)
         job = self.job._replace(arguments=(self.job.arguments[0], runs))
@@ -97,7 +97,7 @@ def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs need, for every explained network; those of controls only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
-    return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
+    return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
 def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
@@ -111,9 +111,9 @@ def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lackin
 
 def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
-    common, needs = work.common_network(run), work.list_control_ranking_specs(run.cell.unit)
+    common, needs = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
-    job, made = Job(f"network {title}", train_common_network, (work, common)), work.stored(common.key).has
+    job, made = Job(f"network {title}", train_common_network, (work, common)), work.get_stored_network(common.key).has
     yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
     if spec := work.make_row_ranking_spec(run):
         # this twin has its row's rankings and scores another network
@@ -126,7 +126,7 @@ def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether a common network is tuned on a row's finished rankings."""
-    return work.stored(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
+    return work.get_stored_network(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
 
 def _hash_key(*parts: object) -> str:
@@ -173,7 +173,7 @@ def _list_shards(
     size = _compute_shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
-        ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
+        ranked = {spec: work.rankings.list_ranked_ranges(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
         todo = {s: tuple(spec for spec in ranked if not is_covered(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -241,7 +241,7 @@ def _make_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refe
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
-        curves[replace(run.cell, t=0.0), work.suite.explained(run.cell, run.seed)].append(run)
+        curves[replace(run.cell, t=0.0), work.suite.find_explained_number(run.cell, run.seed)].append(run)
     for curve in curves.values():
         levels = sorted({run.cell.t for run in curve})
         for start in range(0, len(levels), most):

@@ -84,13 +84,13 @@ def train_reference(explained: ReferenceModel) -> str:
 def _make_and_store_reference(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it; return a message about its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
-    checkpoint, images = work.checkpoint(reference.key), work.images
+    checkpoint, images = work.get_checkpoint(reference.key), work.images
     if reference.given:
-        model = explained.network(reference.seed).to(choose_device())
+        model = explained.build_network(reference.seed).to(choose_device())
         norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)
-        model = work.start(recipe, reference.seed).to(choose_device())
+        model = work.build_starting_network(recipe, reference.seed).to(choose_device())
         inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
@@ -101,7 +101,7 @@ def _make_and_store_reference(explained: ReferenceModel) -> str:
 def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
-    model, batch = explained.trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
+    model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
     said = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
@@ -112,7 +112,7 @@ def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
     images, row, judge = work.images, work.make_row_ranking_spec(run), work.find_scored_network(run)
     rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
-    checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
+    checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _train_or_load_scored_network(judge, run, rankings, checkpoint)
     removed = find_test_masks(images, run, rankings)
     logits = predict(
@@ -140,14 +140,14 @@ def _train_or_load_scored_network(
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
     if run.cell.retrain is ScoredNetwork.NONE:
-        return judge.trained().to(choose_device()), judge.norm, None
+        return judge.load_trained().to(choose_device()), judge.norm, None
     work, images = judge.work, judge.work.images
     norm = (
         _make_mask_normalisation(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
     )
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_scoring_network(work, run, rankings), norm, None
-    model = work.start(run.recipe_record, run.seed).to(choose_device())
+    model = work.build_starting_network(run.recipe_record, run.seed).to(choose_device())
     inputs, labels = _make_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
@@ -164,7 +164,7 @@ def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None
     """Return the checksum of the explained weights that a run depends on; refuse rankings made from other weights."""
     store = work.find_explained_network(run).store
     weights = rankings.weights if rankings else ""
-    here = store.checksum()
+    here = store.read_checksum()
     if rankings and weights and here and weights != here:
         found = f"{rankings.folder} was made for a different network than that in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a new --store")
@@ -192,7 +192,7 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
         held, mean = load_pixels(images, split), get_device_mean(images)
         return stream_if_too_large(RedrawnImages(held, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
-        cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
+        cut = StreamedMask(rankings.get_planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovedMaps(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
@@ -215,7 +215,7 @@ def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Ra
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
     shared = run.cell.retrain is ScoredNetwork.COMMON
     seed, read = (run.seed, (Split.TEST,)) if shared else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pair_images(images, split, seed)] for split in read}
+    given = {split: rankings.get_planes(split)[_pair_images(images, split, seed)] for split in read}
     return replace(rankings, splits=given)
 
 
@@ -229,7 +229,7 @@ def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> N
     """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
-    planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
+    planes, cell, layout = rankings.get_planes(Split.TEST), run.cell, rankings.layout
     removed = find_removed_bits(planes, cell.t, cell.order, layout)
     if _find_twin_kind(run) != MATCHED_IMAGE:
         return removed
@@ -243,7 +243,7 @@ def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64
 
 
 def _pack_target_probabilities(judge: ReferenceModel, logits: Tensor) -> bytes:
-    targets = torch.from_numpy(judge.store.predictions(Split.TEST).targets)
+    targets = torch.from_numpy(judge.store.load_predictions(Split.TEST).targets)
     return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())
 
 
@@ -257,14 +257,16 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
     check_fill(first.cell.fill, first.cell.retrain)
     rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
-    judges = {each: _load_scoring_network(each, each.store.checksum()) for each in map(work.find_scored_network, runs)}
+    judges = {
+        each: _load_scoring_network(each, each.store.read_checksum()) for each in map(work.find_scored_network, runs)
+    }
     results, remarks = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")
     for _, found in groupby(sorted(runs, key=level_of), key=level_of):
         start, level = time.perf_counter(), tuple(found)
         removed = find_test_masks(work.images, level[0], rankings)
         smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
-        targets = explained.store.predictions(Split.TEST).targets
+        targets = explained.store.load_predictions(Split.TEST).targets
         kept = _predict_test_classes(work, level, rankings, removed, judges) == targets
         seconds = (time.perf_counter() - start) / len(level)
         for run, answers in zip(level, kept, strict=True):
@@ -290,7 +292,7 @@ def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) 
 @lru_cache(maxsize=_NETWORKS)
 def _load_scoring_network(scored: ReferenceModel, weights: str) -> Scored:
     """Load an explained network for scoring, on the device, once per process and checksum."""
-    return Scored(scored.trained().to(choose_device()), scored.norm)
+    return Scored(scored.load_trained().to(choose_device()), scored.norm)
 
 
 def _predict_test_classes(
@@ -303,7 +305,7 @@ def _predict_test_classes(
     """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
-        return np.stack([each.store.predictions(Split.TEST).targets for each in scored])
+        return np.stack([each.store.load_predictions(Split.TEST).targets for each in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)
     logits = predict_each([judges[each] for each in scored], inputs, choose_scoring_batch_size(work.images.record.size))
     return np.stack([each.argmax(1).numpy() for each in logits])

@@ -92,7 +92,7 @@ def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) 
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     (made,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
     pixels, maps = (np.ascontiguousarray(each.cpu().numpy()) for each in (batch.images, made.importance))
-    return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), maps)
+    return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), maps)
 
 
 def _make_score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:

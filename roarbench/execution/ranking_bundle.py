@@ -118,7 +118,7 @@ def _list_ranking_specs(work: SuiteWork) -> list[RankingSpec]:
 
 def _list_file_paths(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
-    places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
+    places = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
@@ -172,10 +172,10 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
     """Read these rankings from another folder, after checking every byte and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
-        explained.trained()
-        weights[explained.reference.key] = explained.store.checksum()
+        explained.load_trained()
+        weights[explained.reference.key] = explained.store.read_checksum()
         for split in filter(explained.store.has_predictions, explained.splits):
-            _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
+            _check_count(explained.store.folder, len(explained.store.load_predictions(split).targets), work, split)
     found = []
     for spec in specs:
         other.rankings.verify(spec)
@@ -185,7 +185,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
                 f"{rankings.folder} has rankings of a different network than the one that is stored with them"
             )
         for split in spec.splits:
-            _check_count(rankings.folder, len(rankings.planes(split)), work, split)
+            _check_count(rankings.folder, len(rankings.get_planes(split)), work, split)
     return found
 
 

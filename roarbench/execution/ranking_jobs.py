@@ -53,7 +53,7 @@ def rank_shard(
             for spec, piece in ranked.items():
                 pieces[spec].append(piece)
         for spec in (spec for spec in todo if spec not in failed):
-            weights = work.find_ranking_network(spec).store.checksum() if spec.reference else ""
+            weights = work.find_ranking_network(spec).store.read_checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
             store.write_part(spec, split, start, stop, np.concatenate(parts), _join_provenance(provenances, weights))
     return failed

@@ -44,11 +44,11 @@ class Rates:
         """Return whether the rates were just measured on this machine."""
         return not self.basis
 
-    def record(self) -> dict[str, Any]:
+    def make_record(self) -> dict[str, Any]:
         """Return the rates as JSON values."""
         return asdict(self) | {"measured": self.measured}
 
-    def seconds(self, work: Work) -> dict[str, float | None]:
+    def estimate_seconds(self, work: Work) -> dict[str, float | None]:
         """Return the seconds of the device, or of a core, for each part in `PARTS`; None if the rate is unknown."""
         return {
             "decode": work.images_decoded * self.decode,

@@ -65,7 +65,7 @@ class Reproduction:
         pairs += [(name, before[name], now[name]) for name in before if name in now]
         return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
 
-    def text(self) -> str:
+    def format_report(self) -> str:
         """Return the report for a terminal."""
         old, new = self.stored, self.again
         answers = int((old.answers != new.answers).sum())
@@ -148,7 +148,7 @@ def _find_suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpe
     for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
         asked = replace(_set_weights_of_run(asked, run, titles), maps=run.maps) if run.reference else asked
-        explained = make_reference(asked, run.data, asked.explained(run.cell, run.seed))
+        explained = make_reference(asked, run.data, asked.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == list_reference_points(suite)[0].cell  # every suite with explained networks has this run
@@ -175,14 +175,14 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
     wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
     apart = next(each for each in wider if len(_list_network_numbers(each, run)) == 2)
     given = [run.given] * apart.references
-    given[apart.scored(run.cell, run.seed)] = scored
+    given[apart.find_scored_number(run.cell, run.seed)] = scored
     return replace(apart, given=",".join(given))
 
 
 def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
     """Return the numbers of the networks that a run needs: the explained one and the scored one."""
-    scored = () if run.cell.retrain.trains else (suite.scored(run.cell, run.seed),)
-    return list(dict.fromkeys((suite.explained(run.cell, run.seed), *scored)))
+    scored = () if run.cell.retrain.trains else (suite.find_scored_number(run.cell, run.seed),)
+    return list(dict.fromkeys((suite.find_explained_number(run.cell, run.seed), *scored)))
 
 
 def _find_given_weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
@@ -194,7 +194,7 @@ def _find_given_weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) ->
         if named:
             raise CallerError("this run has no given weights; leave --reference out")
         return ()
-    needed = [suite.given_to(number) for number in _list_network_numbers(suite, run)]
+    needed = [suite.find_given_weights(number) for number in _list_network_numbers(suite, run)]
     own = {each.given: each.weights for each in suite.networks}
     published = {each: name for each in needed if (name := each.partition("@")[0]) in PUBLISHED}
     known = {given: place for given, place in {**own, **published, **named}.items() if place}
@@ -246,6 +246,6 @@ def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, ag
         vouched_for.estimate_variance(ROAR) if cell.retrain.trains else None
     )
     others = stored.rankings != again.rankings
-    deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
+    deviation = (spread.compute_run_deviation(others, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

@@ -144,9 +144,9 @@ def _is_of_roar(run: Run) -> bool:
 def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
     """Print the plan of the missing runs, and return its rates."""
     measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
-    pace = request.pace and request.pace.of(results.suite)
+    pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
-    console.print(wrap_lines(plan.brief(), console.width), soft_wrap=True)
+    console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
 
@@ -286,7 +286,7 @@ def _try_weights(request: Request) -> None:
     for each in suite.networks:
         import_timm_if_needed(each.model)  # fails before a download of weights
     for number, given in enumerate(request.weights):
-        model, source = suite.network_of(number)
+        model, source = suite.find_network(number)
         if not given:
             raise CallerError(f"the weights of {model} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)

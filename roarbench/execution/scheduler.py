@@ -103,7 +103,7 @@ def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: E
         try:
             for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored row needs no checkpoint
-                    work.checkpoint(run.key).remove()
+                    work.get_checkpoint(run.key).remove()
                 yield event
         finally:  # the process may live on, and its leases would block other commands
             _release_leases(store, owner)
@@ -113,7 +113,7 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
-        with store.without_waiting():
+        with store.skip_waiting():
             store.release_all_leases(owner)
 
     thread = threading.Thread(target=leave, name="leave", daemon=True)
@@ -179,7 +179,7 @@ class _Runner:
             elif keys <= answer.done:
                 yield self._end_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
-                self._schedule.replace_step(step.without(answer.done))
+                self._schedule.replace_step(step.drop_runs(answer.done))
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
                 self._schedule.record_end(step, reasons[0])

@@ -42,14 +42,14 @@ def make_images_with_exchanged_masks(
 
 def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
     """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
-    store, checkpoint, images = work.stored(common.key), work.checkpoint(common.key), work.images
+    store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
         if store.has():
             return ""
         controls = work.list_control_ranking_specs(common.unit)
         cuts = [cut for spec in controls for cut in _list_masks_of_row(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
-        model = work.start(recipe, common.seed).to(choose_device())
+        model = work.build_starting_network(recipe, common.seed).to(choose_device())
         inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
@@ -62,7 +62,7 @@ def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
 def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
     """Tune a common network on the exchanged masks of a row at all levels, unless that is done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
-    store = work.stored(make_tuned_key(common.key, rankings.checksum))
+    store = work.get_stored_network(make_tuned_key(common.key, rankings.checksum))
     with store.lock():
         if store.has():
             return
@@ -87,10 +87,10 @@ def load_scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -
 
 def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
     """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
-    return [StreamedMask(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+    return [StreamedMask(rankings.get_planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load_stored_network(work: SuiteWork, key: str) -> nn.Module:
-    network = work.network(0)
-    network.load_state_dict(work.stored(key).weights())
+    network = work.build_network(0)
+    network.load_state_dict(work.get_stored_network(key).load_weights())
     return network.to(choose_device())

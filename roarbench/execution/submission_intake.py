@@ -54,7 +54,7 @@ def store_submissions(
     for submission in () if mode.trust else submissions:
         # stored submissions are checked too: they may be imported or trusted ones without a check
         accepted.append(check_submission(submission, console, mode.suite))
-        console.print(accepted[-1].text(), soft_wrap=True)
+        console.print(accepted[-1].format_report(), soft_wrap=True)
     for submission in submissions:
         keep_entry(store.database, submission)
         workspace.keep_submission(submission.file_id, submission.source)

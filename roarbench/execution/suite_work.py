@@ -37,27 +37,27 @@ class SuiteWork:
         """Return the store of the rankings."""
         return RankingsStore(self.workspace.rankings)
 
-    def stored(self, key: str) -> StoredNetwork:
+    def get_stored_network(self, key: str) -> StoredNetwork:
         """Return the stored scoring network with this key."""
         return StoredNetwork(self.workspace.networks, key)
 
-    def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
+    def get_checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
         """Return the checkpoint of a training with these rankings, by the key of its run or network."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
-    def network(self, seed: int, number: int | None = None) -> nn.Module:
+    def build_network(self, seed: int, number: int | None = None) -> nn.Module:
         """Build the suite's network, or the explained network with this number, with random weights from a seed."""
         record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
-        model, source = (suite.model, suite.network_source) if number is None else suite.network_of(number)
+        model, source = (suite.model, suite.network_source) if number is None else suite.find_network(number)
         return build_network(model, record.classes, record.channels, record.size, generator, source)
 
-    def start(self, recipe: Recipe, seed: int) -> nn.Module:
+    def build_starting_network(self, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network at the start of a training: random weights from a seed, or the recipe's published weights.
 
         Raises:
             CallerError: The published weights cannot be fetched or read, or belong to another network.
         """
-        network = self.network(seed)
+        network = self.build_network(seed)
         if recipe.start:
             load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)
         return network
@@ -73,7 +73,7 @@ class SuiteWork:
 
     def find_network_number(self, run: Run) -> int:
         """Return the number of the explained network that a run depends on; 0 if it depends on none."""
-        return self.suite.explained(run.cell, run.seed) if run.reference else 0
+        return self.suite.find_explained_number(run.cell, run.seed) if run.reference else 0
 
     def find_explained_network(self, run: Run) -> "ReferenceModel":
         """Return the explained network with the number `find_network_number(run)`."""
@@ -81,16 +81,16 @@ class SuiteWork:
 
     def find_scored_network(self, run: Run) -> "ReferenceModel":
         """Return the explained network that a run scores, which may differ from the one that its map explains."""
-        return ReferenceModel(self, self.suite.scored(run.cell, run.seed))
+        return ReferenceModel(self, self.suite.find_scored_number(run.cell, run.seed))
 
-    def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
+    def make_ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
         """Return the identity of an estimator's rankings for the explained network with this number."""
         images = self.images
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def list_control_ranking_specs(self, unit: Unit) -> list[RankingSpec]:
         """Return the identities of the controls' rankings, whose masks train common networks."""
-        return [self.ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
+        return [self.make_ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def make_row_ranking_spec(self, run: Run) -> RankingSpec | None:
         """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
@@ -98,9 +98,9 @@ class SuiteWork:
         Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
         estimator = run.cell.ranked_by
-        return self.ranking_spec(estimator, run.cell.unit, self.find_network_number(run)) if estimator else None
+        return self.make_ranking_spec(estimator, run.cell.unit, self.find_network_number(run)) if estimator else None
 
-    def common_network(self, run: Run) -> CommonNetwork:
+    def make_common_network(self, run: Run) -> CommonNetwork:
         """Return the common network of a run, before it is tuned on the run's row."""
         cell = run.cell
         return make_common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
@@ -146,24 +146,24 @@ class ReferenceModel:
     @property
     def norm(self) -> Normalisation:
         """Return the normalisation of the network's images, which given weights may define."""
-        return self.store.norm() or Normalisation.of(self.work.images)
+        return self.store.read_normalisation() or Normalisation.of(self.work.images)
 
-    def network(self, seed: int) -> nn.Module:
+    def build_network(self, seed: int) -> nn.Module:
         """Build the network with random weights from a seed."""
-        return self.work.network(seed, self.number)
+        return self.work.build_network(seed, self.number)
 
-    def trained(self) -> nn.Module:
+    def load_trained(self) -> nn.Module:
         """Return the network with its weights, in eval mode."""
-        model = self.network(self.reference.seed)
-        model.load_state_dict(self.store.weights())
+        model = self.build_network(self.reference.seed)
+        model.load_state_dict(self.store.load_weights())
         return model.eval()
 
-    def untrained(self) -> nn.Module:
+    def build_untrained(self) -> nn.Module:
         """Return the network with random weights, in eval mode.
 
         All batch-norm scales are set to 1, because residual blocks whose scales start at 0 would have no effect.
         """
-        model = self.network(self.reference.seed + 1)
+        model = self.build_network(self.reference.seed + 1)
         for module in model.modules():
             if isinstance(module, nn.BatchNorm2d):
                 nn.init.ones_(module.weight)

@@ -76,7 +76,7 @@ class Work(NamedTuple):
         """Return the number of training images times epochs, summed over all trainings."""
         return self.images_reference + self.images_retrained
 
-    def disk_with(self, workers: int) -> int:
+    def count_disk_bytes(self, workers: int) -> int:
         """Return the bytes of disk, with permanent files, while each of these workers has extracted its masks."""
         return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
@@ -147,7 +147,7 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
     noisy = [e for e in estimators if e.uses_shared_pass and e.form in NOISY]
     samples = {
-        group: [int(e.value("samples")) for e in noisy if find_job_group(e) == group]
+        group: [int(e.get_value("samples")) for e in noisy if find_job_group(e) == group]
         for group in map(find_job_group, noisy)
     }
     return sum(map(max, samples.values()))

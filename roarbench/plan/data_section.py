@@ -39,30 +39,30 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:
         seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
-        raise section.wrong(
+        raise section.make_error(
             f'{seen}; write one of images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", '
             'known = "cifar10"'
         )
     if kinds == ["known"]:
-        with section.naming():
-            found = find_dataset(section.text("known"))
+        with section.add_place_to_errors():
+            found = find_dataset(section.read_text("known"))
         section.close()
         return found
     # the columns of a table are counted later
     made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
-    record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
+    record = replace(made, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
     section.close()
-    with section.naming():
+    with section.add_place_to_errors():
         return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
 
 
 def _read_pixel_format(section: TomlTable) -> DatasetRecord:
-    channels = section.whole("channels", 1, 3, 3)
+    channels = section.read_integer("channels", 1, 3, 3)
     if channels == 2:
-        raise section.wrong("channels is 2, expected 1 (grey) or 3 (colour)")
-    depth = section.whole("depth", 8, 32) if "depth" in section else 0
+        raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")
+    depth = section.read_integer("depth", 8, 32) if "depth" in section else 0
     return replace(read_preprocessing(section, channels), depth=depth)
 
 
@@ -71,24 +71,28 @@ def _read_split(section: TomlTable, record: DatasetRecord, only: str) -> Dataset
     named = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if named:
-            raise section.wrong(f"has {named[0]} and test_share; write either train and test, or only test_share")
-        share, seed = section.number("test_share", 0.01, 0.9), section.whole("seed", 0, 2**31, 0)
+            raise section.make_error(f"has {named[0]} and test_share; write either train and test, or only test_share")
+        share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
         return replace(record, train_split=only, test_split=only, share=share, seed=seed)
     if "test" not in named:
         says = "names no split" if not named else "has train and no test"
-        raise section.wrong(f'{says}; write train = "…" and test = "…", or test_share = 0.2 to draw the test images')
-    test = section.text("test")
+        raise section.make_error(
+            f'{says}; write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
+        )
+    test = section.read_text("test")
     if named == ["test"]:
         return replace(record, train_split=test, test_split=test)
-    train = section.text("train")
+    train = section.read_text("train")
     if train == test:
-        raise section.wrong(f"train and test are both '{train}'; write two different splits, or only test_share = 0.2")
+        raise section.make_error(
+            f"train and test are both '{train}'; write two different splits, or only test_share = 0.2"
+        )
     return replace(record, train_split=train, test_split=test)
 
 
 def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     """Read the number of classes if the file has it; labels are then numbers of the network's outputs."""
-    classes = section.whole("classes", 2, _MANY, 0)
+    classes = section.read_integer("classes", 2, _MANY, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
 
@@ -104,49 +108,51 @@ def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> Data
 
 
 def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    file = (base / section.text("table")).resolve()
+    file = (base / section.read_text("table")).resolve()
     if not file.is_file():
         what = "a folder" if file.is_dir() else "missing"
-        raise section.wrong(f"table is {what}: {file}; write the path of a parquet or CSV file, relative to this file")
+        raise section.make_error(
+            f"table is {what}: {file}; write the path of a parquet or CSV file, relative to this file"
+        )
     return replace(
         record,
         own=TABLE,
         folder=str(file),
-        label_column=section.text("label_column", "label"),
-        columns=section.texts("columns") if "columns" in section else (),
-        share=section.number("test_share", 0.01, 0.9),
-        seed=section.whole("seed", 0, 2**31, 0),
+        label_column=section.read_text("label_column", "label"),
+        columns=section.read_texts("columns") if "columns" in section else (),
+        share=section.read_number("test_share", 0.01, 0.9),
+        seed=section.read_integer("seed", 0, 2**31, 0),
     )
 
 
 def _read_column_names(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    image, label = (section.text(f"{kind}_column", kind) for kind in ("image", "label"))
+    image, label = (section.read_text(f"{kind}_column", kind) for kind in ("image", "label"))
     return replace(record, image_column=image, label_column=label)
 
 
 def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    hub, revision = section.text("hub"), section.text("revision")
+    hub, revision = section.read_text("hub"), section.read_text("revision")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", hub):
-        raise section.wrong(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
+        raise section.make_error(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
         seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
-        raise section.wrong(f"{seen}; the data set's page on the hub lists commits under Files, History")
+        raise section.make_error(f"{seen}; the data set's page on the hub lists commits under Files, History")
     return replace(
         _read_column_names(section, _read_split(section, record, "train")),
         hub=hub,
         revision=revision,
-        config=section.text("config", ""),
-        classes=section.whole("classes", 2, _MANY),
-        train_images=section.whole("train_images", 2, _MANY),
-        test_images=section.whole("test_images", 1, _MANY),
+        config=section.read_text("config", ""),
+        classes=section.read_integer("classes", 2, _MANY),
+        train_images=section.read_integer("train_images", 2, _MANY),
+        test_images=section.read_integer("test_images", 1, _MANY),
     )
 
 
 def _read_folder(section: TomlTable, key: str, base: Path) -> str:
-    folder = (base / section.text(key)).resolve()
+    folder = (base / section.read_text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
-        raise section.wrong(f"{key} is {what}: {folder}; write the path of a folder, relative to this file")
+        raise section.make_error(f"{key} is {what}: {folder}; write the path of a folder, relative to this file")
     return str(folder)
 
 
@@ -164,32 +170,34 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_preprocessing_of_published_weights(section, channels)
-    record = _read_normalisation(section, make_user_dataset_record("", channels, section.whole("size", 8, _LARGEST)))
+    record = _read_normalisation(
+        section, make_user_dataset_record("", channels, section.read_integer("size", 8, _LARGEST))
+    )
     if "resize" not in section:
         if "interpolation" in section:
-            raise section.wrong("has interpolation without resize; write resize = N, pixels of the short side")
-        return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0))
+            raise section.make_error("has interpolation without resize; write resize = N, pixels of the short side")
+        return replace(record, crop=section.read_number("crop", 0.1, 1.0, 1.0))
     if "crop" in section:
-        raise section.wrong(
+        raise section.make_error(
             "has crop and resize; leave crop out, because size is the side of the square that is cut out after resizing"
         )
-    resize, interpolation = section.whole("resize", 8, _MOST), section.text("interpolation", "bilinear")
-    with section.naming():
+    resize, interpolation = section.read_integer("resize", 8, _MOST), section.read_text("interpolation", "bilinear")
+    with section.add_place_to_errors():
         check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)
 
 
 def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) -> DatasetRecord:
-    name = section.text("preprocessing")
+    name = section.read_text("preprocessing")
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
         if key in section:
-            raise section.wrong(f"has preprocessing and {key}; leave one of them out")
-    with section.naming():
+            raise section.make_error(f"has preprocessing and {key}; leave one of them out")
+    with section.add_place_to_errors():
         found = read_published_preprocessing(name)
         check_resizing(found.resize, found.crop, found.interpolation)
     if len(found.mean) != channels or found.crop > _LARGEST:
         seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
-        raise section.wrong(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
+        raise section.make_error(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
     record = make_user_dataset_record("", channels, found.crop)
     return replace(record, resize=found.resize, interpolation=found.interpolation, mean=found.mean, std=found.std)
 
@@ -197,9 +205,9 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     if "mean" not in section and "std" not in section:
         return record
-    top = section.number("range", 1, 255) if "range" in section else None
-    mean, std = section.listed("mean"), section.listed("std")
-    with section.naming():
+    top = section.read_number("range", 1, 255) if "range" in section else None
+    mean, std = section.read_numbers("mean"), section.read_numbers("std")
+    with section.add_place_to_errors():
         mean, std = read_moments(mean, std, top, record.channels, "it")
     return replace(record, mean=mean, std=std)
 

@@ -43,9 +43,9 @@ def _list_block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     place = (suite.dataset, suite.model)
     if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
         cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
-        yield from (Point(cell, seed) for seed in suite.seeds(block))
+        yield from (Point(cell, seed) for seed in suite.list_seeds(block))
     for estimator, t in product(block.estimators, block.levels):
-        for seed in suite.seeds(block, estimator):
+        for seed in suite.list_seeds(block, estimator):
             for name in (estimator, protocol.make_paired_twin_id(estimator)) if protocol.paired else (estimator,):
                 cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
                 yield Point(cell, seed)
@@ -151,8 +151,10 @@ def express_tuning_in_epochs(recipe: Recipe) -> float:
 def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the explained network with this number, trained on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
-    model, _ = suite.network_of(number)
-    return ReferenceSpec(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
+    model, _ = suite.find_network(number)
+    return ReferenceSpec(
+        suite.dataset, data, model, recipe, suite.compute_reference_seed(number), suite.find_given_weights(number)
+    )
 
 
 def find_epochs_per_reference(suite: SuiteSpec) -> float:
@@ -162,7 +164,7 @@ def find_epochs_per_reference(suite: SuiteSpec) -> float:
 
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
     """Build the run of a planned point, on the data with this fingerprint; `limit` as in `Run`."""
-    cell, number = point.cell, suite.explained(point.cell, point.seed)
+    cell, number = point.cell, suite.find_explained_number(point.cell, point.seed)
     reference = make_reference(suite, data, number)
     explained, estimator = depends_on_reference(cell), cell.estimator_record
     return Run(
@@ -173,7 +175,7 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
         estimator=estimator.fingerprint if estimator else "",
         reference=reference.key if explained else "",
         limit=limit,
-        given=suite.given_to(number) if explained else "",
+        given=suite.find_given_weights(number) if explained else "",
         maps=suite.maps if estimator and estimator.uses_shared_pass else Making.FLOAT32,
         network=find_shared_network_key(suite, point, data),
     )
@@ -193,10 +195,10 @@ def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, 
 
 def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
     """Return the key of a point's common network, or of a scored reference other than the explained one; else empty."""
-    cell, number = point.cell, suite.scored(point.cell, point.seed)
+    cell, number = point.cell, suite.find_scored_number(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
         return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
-    other = not cell.retrain.trains and number != suite.explained(cell, point.seed)
+    other = not cell.retrain.trains and number != suite.find_explained_number(cell, point.seed)
     return make_reference(suite, data, number).key if other else ""
 
 
@@ -243,7 +245,7 @@ def _find_ranked_networks(suite: SuiteSpec, block: Block, row: Estimator | None)
     for name in block.estimators:
         if row in (find_ranking_estimator(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
-            yield from (suite.explained(cell, seed) for seed in range(block.seeds))
+            yield from (suite.find_explained_number(cell, seed) for seed in range(block.seeds))
 
 
 def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
@@ -291,10 +293,10 @@ def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInput
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):
         if depends_on_reference(cell):
-            references.add(suite.scored(cell, seed))
+            references.add(suite.find_scored_number(cell, seed))
         rows = []
         if row := cell.ranked_by:
-            number = suite.explained(cell, seed) if row.depends_on_network else 0
+            number = suite.find_explained_number(cell, seed) if row.depends_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)
         if cell.retrain is ScoredNetwork.COMMON:

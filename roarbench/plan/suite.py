@@ -124,7 +124,7 @@ class SuiteSpec:
         measured = f", {self.measured}" if self.measured else ""
         return f"{self.called if self.own else f'{self.name} v{self.version}'}{measured}{again}"
 
-    def seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
+    def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
         """Return the seeds of each cell of a block; one per explained network if the protocol trains no networks.
 
         If every network is scored with every network's maps, there is one seed per pair of networks, or one per network
@@ -137,20 +137,20 @@ class SuiteSpec:
             return [first + SIBLINGS * explained + scored for explained, scored in pairs]
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
-    def given_to(self, number: int) -> str:
+    def find_given_weights(self, number: int) -> str:
         """Return an explained network's given weights, as in `given`; empty if the network is trained."""
         return self.given.split(",")[number] if self.given else ""
 
-    def explained(self, cell: Cell, seed: int) -> int:
+    def find_explained_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
         number, _ = _find_networks(cell, seed)
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
-    def scored(self, cell: Cell, seed: int) -> int:
+    def find_scored_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
         return _find_networks(cell, seed)[1] % self.references
 
-    def reference_seed(self, number: int) -> int:
+    def compute_reference_seed(self, number: int) -> int:
         """Return the seed of an explained network; the network's untrained copy has the next seed.
 
         All networks with given weights have the first network's seed, because checksums distinguish them.
@@ -161,7 +161,9 @@ class SuiteSpec:
         """Return the fill of a protocol's tables: that of the protocol's first block, or the mean."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
-    def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
+    def list_shared_rows_and_levels(
+        self, protocol: Protocol, unit: Unit, fill: str = ""
+    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return the rows and the levels above 0 of a protocol with this unit and fill.
 
         For a protocol that is computed from other protocols, return the rows and levels that all of them have. The
@@ -201,7 +203,7 @@ class SuiteSpec:
         """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(each.model for each in self.networks)) or self.model
 
-    def network_of(self, number: int) -> tuple[str, str]:
+    def find_network(self, number: int) -> tuple[str, str]:
         """Return the architecture of an explained network, and the Python file that defines it, empty if built-in."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source

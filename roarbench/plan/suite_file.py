@@ -35,24 +35,24 @@ def read_suite(path: Path) -> SuiteSpec:
 def parse_suite(text: str, path: Path) -> SuiteSpec:
     """Parse the text of the suite's file at this path; raise CallerError if it is invalid."""
     top = parse_toml(text, path)
-    name = top.text("name")
+    name = top.read_text("name")
     _check_name(top, name)
     if "version" in top:
-        raise top.wrong("has a version, which only roarbench's own suites have; leave it out")
-    dataset = read_data(top.section("data"), path.parent, name)
+        raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
+    dataset = read_data(top.read_section("data"), path.parent, name)
     made = read_sections(top, dataset, path.parent)
-    with top.naming():
+    with top.add_place_to_errors():
         return set_content_version(made)
 
 
 def _check_name(top: TomlTable, name: str) -> None:
     if not NAME.fullmatch(name):
-        raise top.wrong(
+        raise top.make_error(
             f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; "
             f'write name = "{make_suite_name(name)}"'
         )
     if name in SUITES:
-        raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another name")
+        raise top.make_error(f"name is '{name}', which is a suite of roarbench; write another name")
 
 
 def make_suite_name(text: str) -> str:

@@ -46,9 +46,9 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     A table takes settings that it lacks from the file. The usual controls of the data set come first in every block,
     unless the file has `add_controls = false`.
     """
-    lists = _read_lists(top.section("lists"), dataset)
-    usual = list_allowed_controls(dataset) if top.flag("add_controls", True) else ()
-    tables = top.sections("block", _SETTINGS)
+    lists = _read_lists(top.read_section("lists"), dataset)
+    usual = list_allowed_controls(dataset) if top.read_flag("add_controls", True) else ()
+    tables = top.read_sections("block", _SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, usual))
     _check_random(top, blocks)
     return blocks
@@ -59,8 +59,8 @@ def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[s
     lists = {"paper": PAPER, "controls": list_controls(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
-            raise section.wrong(f"{name} is the name of a built-in list or estimator; write another name")
-    return lists | {name: tuple(_expand_lists(section.texts(name), lists)) for name in section}
+            raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
+    return lists | {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -74,11 +74,11 @@ def _read_block(
     table: TomlTable, dataset: DatasetRecord, lists: Mapping[str, Iterable[str]], usual: Iterable[str]
 ) -> Iterator[Block]:
     """Yield the blocks of a table: one for each protocol, unit and fill."""
-    protocols, names = table.texts("protocols"), table.texts("estimators")
-    levels, seeds = table.numbers("levels", 0.01, 1.0), table.whole("seeds", 1, MOST, 3)
-    units, fills = table.texts("units", (Unit.SCALAR,)), table.texts("fills", ("mean",))
+    protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
+    levels, seeds = table.read_sorted_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
+    units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.close()
-    with table.naming():
+    with table.add_place_to_errors():
         ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
@@ -97,7 +97,7 @@ def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
     for block in judged:
         if (block.protocol, block.unit, block.fill) not in held:
             seen = f"{block.protocol.name} lacks random, with which its rows are compared"
-            raise top.wrong(f'{seen}; write "random" in its estimators, or remove add_controls = false')
+            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _find_id(name: str, dataset: DatasetRecord) -> str:
@@ -121,8 +121,8 @@ def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
 def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     found: dict[str, GivenNetwork] = {}
-    for text in top.texts("networks"):
-        with top.naming():
+    for text in top.read_texts("networks"):
+        with top.add_place_to_errors():
             one = _read_given_network(text, base)
             if one.given in found:
                 raise CallerError(
@@ -158,11 +158,11 @@ class NetworkSection(NamedTuple):
 
 def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
     """Read section `[network]`; its file is relative to `base`."""
-    name, weights = section.text("name"), section.text("weights", "")
+    name, weights = section.read_text("name"), section.read_text("weights", "")
     section.close()
     if weights and not name.startswith(_TORCHVISION):
-        raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
-    with section.naming():
+        raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
+    with section.add_place_to_errors():
         model, source = _find_network_and_source(name, base, "name is")
     return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
 
@@ -195,32 +195,32 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
     """Return the titles of published weights that are explained in place of networks that the suite trains."""
-    names = top.texts("explains", ())
+    names = top.read_texts("explains", ())
     for name in names:
-        with top.naming():
+        with top.add_place_to_errors():
             if name not in PUBLISHED:
                 raise UnknownName("reference", name, PUBLISHED)
     if names and "networks" in top:
-        raise top.wrong("has both networks and explains; leave one of them out")
+        raise top.make_error("has both networks and explains; leave one of them out")
     return tuple(map(make_weights_title, names))
 
 
 def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
     """Return the suite that a file describes for a data set, without a version; relative paths start at `base`."""
-    name, about = top.text("name"), top.text("about", "a suite from a file")
+    name, about = top.read_text("name"), top.read_text("about", "a suite from a file")
     networks = read_given_networks(top, base) if "networks" in top else ()
     if networks:
         model, source, start = networks[0].model, networks[0].source, ""
     else:
-        model, source, start = read_network_section(top.section("network"), base)
-    recipe = _read_recipe(top.section("recipe"), None, start)
-    reference_recipe = _read_recipe(top.section("reference_recipe"), recipe, start)
+        model, source, start = read_network_section(top.read_section("network"), base)
+    recipe = _read_recipe(top.read_section("recipe"), None, start)
+    reference_recipe = _read_recipe(top.read_section("reference_recipe"), recipe, start)
     given = read_published_weights(top)
-    references = len(networks) or len(given) or top.whole("references", 1, MOST, 3)
+    references = len(networks) or len(given) or top.read_integer("references", 1, MOST, 3)
     blocks = read_blocks(top, dataset)
-    with top.naming():
-        maps = read_choice(Making, "maps", top.text("maps", Making.FLOAT32))
-        tuned_on = read_choice(Split, "tuned_on", top.text("tuned_on", Split.TRAIN))
+    with top.add_place_to_errors():
+        maps = read_choice(Making, "maps", top.read_text("maps", Making.FLOAT32))
+        tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.close()
     if dataset.tabular:
         _check_tabular(top, blocks, (recipe, reference_recipe))
@@ -249,27 +249,27 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     """Read a recipe: a built-in recipe with the settings of the section."""
-    with section.naming():
-        like = find_recipe(section.text("like", default.title if default else None))
+    with section.add_place_to_errors():
+        like = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
         values = {key: getattr(like, key) for key in SETTINGS if getattr(like, key) != getattr(table, key)}
-        return change_recipe(table, values | section.rest() | ({"start": start} if start else {}))
+        return change_recipe(table, values | section.read_rest() | ({"start": start} if start else {}))
 
 
 def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
     """Refuse settings that tables cannot have: the pixel unit, fills from neighbours, and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
-            raise top.wrong(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
+            raise top.make_error(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
         if block.fill not in TABULAR_FILLS:
             seen = f"fills has '{block.fill}', which is computed from neighbouring pixels"
-            raise top.wrong(
+            raise top.make_error(
                 f"{seen}; a table can have the fills {', '.join(map(find_displayed_fill_name, TABULAR_FILLS))}"
             )
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, but a table has no images"
-            raise top.wrong(f'{seen}; write like = "tabular@1" under [recipe]')
+            raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
 
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
@@ -278,11 +278,11 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
     if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
         named = f"networks lists {references}" if "networks" in top else f"references is {references}"
         seen = f"{named}, but {by_networks[0]} compares networks with each other"
-        raise top.wrong(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
+        raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not by_networks:
         seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
-        raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
+        raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
 def _check_trained(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
@@ -290,9 +290,11 @@ def _check_trained(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRe
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     if trains and "networks" in top:
         seen = f"networks lists given weights, but {trains} trains networks"
-        raise top.wrong(
+        raise top.make_error(
             f'{seen}; write name = "…" under [network], or protocols that train no network, such as "own-network"'
         )
     if trains and dataset.test_only:
         seen = f"{trains} trains networks, but [data] has only test images"
-        raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train no network, such as "morf"')
+        raise top.make_error(
+            f'{seen}; write train = "…" under [data], or protocols that train no network, such as "morf"'
+        )

@@ -31,9 +31,9 @@ FOLDER = Path(__file__).parents[1] / "suites"
 def read_named_suite(path: Path) -> SuiteSpec:
     """Return the suite of one of the package's files."""
     top = parse_toml(path.read_text("utf-8"), path)
-    version = top.whole("version", 1, 9999)
-    data = top.section("data")
-    dataset = find_dataset(data.text("known"))
+    version = top.read_integer("version", 1, 9999)
+    data = top.read_section("data")
+    dataset = find_dataset(data.read_text("known"))
     data.close()
     return replace(read_sections(top, dataset, path.parent), version=version, own=None)
 

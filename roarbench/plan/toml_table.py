@@ -45,7 +45,7 @@ class TomlTable:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def text(self, key: str, default: str | None = None) -> str:
+    def read_text(self, key: str, default: str | None = None) -> str:
         """Return a string that is not empty; without a default, the key is required."""
         text: str = self._read_value(
             key,
@@ -55,41 +55,41 @@ class TomlTable:
         )
         return text
 
-    def flag(self, key: str, default: bool) -> bool:
+    def read_flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         expected = "true or false; write {key} = " + str(not default).lower()
         return bool(self._read_value(key, default, expected, lambda one: isinstance(one, bool)))
 
-    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+    def read_number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
         expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
         return float(self._read_value(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
 
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
+    def read_integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
         number: int = self._read_value(key, default, expected, lambda one: type(one) is int and low <= one <= high)
         return number
 
-    def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    def read_texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of strings without duplicates."""
         expected = 'a list of names; write {key} = ["…"]'
         return tuple(
             dict.fromkeys(self._read_value(key, default, expected, _make_list_check(lambda one: isinstance(one, str))))
         )
 
-    def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
+    def read_sorted_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
         fits = _make_list_check(lambda one: _is_number(one) and low <= one <= high)
         return tuple(sorted({float(one) for one in self._read_value(key, None, expected, fits)}))
 
-    def listed(self, key: str) -> tuple[float, ...]:
+    def read_numbers(self, key: str) -> tuple[float, ...]:
         """Return a list of numbers, unsorted."""
         expected = "a list of numbers; write {key} = [0.485, 0.456, 0.406]"
         return tuple(map(float, self._read_value(key, None, expected, _make_list_check(_is_number))))
 
-    def section(self, key: str) -> "TomlTable":
+    def read_section(self, key: str) -> "TomlTable":
         """Return a table; an empty one if it is missing."""
         expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
@@ -97,7 +97,7 @@ class TomlTable:
         value = self._read_value(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
-    def sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
+    def read_sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
         """Return the tables of a list; if the list is missing, one table with only the shared values.
 
         Each takes shared values that it lacks from the enclosing table.
@@ -113,7 +113,7 @@ class TomlTable:
         found = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
         return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
 
-    def rest(self) -> dict[str, Any]:
+    def read_rest(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""
         left = {key: value for key, value in self._values.items() if key not in self._asked}
         self._asked |= set(left)
@@ -126,14 +126,14 @@ class TomlTable:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
 
     @contextmanager
-    def naming(self) -> Iterator[None]:
+    def add_place_to_errors(self) -> Iterator[None]:
         """Add the file and table to CallerErrors in the block."""
         try:
             yield
         except CallerError as error:
-            raise self.wrong(str(error), error.hint) from None
+            raise self.make_error(str(error), error.hint) from None
 
-    def wrong(self, seen: str, hint: Hint | None = None) -> CallerError:
+    def make_error(self, seen: str, hint: Hint | None = None) -> CallerError:
         """Return an error about this table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
@@ -141,17 +141,17 @@ class TomlTable:
         """Refuse an unread key that is probably a misspelling of this missing one."""
         unread = [name for name, value in self._values.items() if name not in self._asked and isinstance(value, kind)]
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
-            raise self.wrong(f"no key '{name}'; did you mean '{key}'?")
+            raise self.make_error(f"no key '{name}'; did you mean '{key}'?")
 
     def _read_value(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
             self._refuse_similar(key, object)
-            raise self.wrong(f"{key} is missing, expected {expected.format(key=key)}")
+            raise self.make_error(f"{key} is missing, expected {expected.format(key=key)}")
         if key in self._values and not fits(value):
             shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"
-            raise self.wrong(f"{key} is {shown}, expected {expected.format(key=key)}")
+            raise self.make_error(f"{key} is {shown}, expected {expected.format(key=key)}")
         return value
 
 

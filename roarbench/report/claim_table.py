@@ -68,11 +68,11 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
         if not roar.repeated:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
-            return evidence.get_draws(MORF, evidence.unit).draws.accuracy((RANDOM, t))
+            return evidence.get_draws(MORF, evidence.unit).draws.get_accuracy((RANDOM, t))
         if name == HALF:
-            clean = roar.draws.accuracy(UNTOUCHED)
+            clean = roar.draws.get_accuracy(UNTOUCHED)
             return clean and Sample(clean.value / 2, clean.draws / 2)
-        return roar.draws.accuracy((name, t)) if t else roar.areas.get(name)
+        return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
 
     return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
 
@@ -105,7 +105,7 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     if not evidence:
         return records
     measures = {"ours": collect_roar_accuracies(evidence)}
-    if evidence.suite_results.levels(OWN_NETWORK, evidence.unit):
+    if evidence.suite_results.list_levels(OWN_NETWORK, evidence.unit):
         measures["own_network"] = collect_negated_gains(evidence)
     for name, measure in measures.items():
         clear = find_significant_claim_pairs(measure)
@@ -156,7 +156,7 @@ def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
 
 def _subtract_draws(measure: Measure, pair: Pair) -> Sample | None:
     one, other = (measure.draws(name, pair.t) for name in (pair.estimator, pair.control))
-    return one.minus(other) if one and other else None
+    return one.subtract(other) if one and other else None
 
 
 def list_paper_gains() -> list[dict[str, Any]]:

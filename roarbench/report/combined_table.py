@@ -73,7 +73,7 @@ class TwoQuestions:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
         roar, own = self._by_name
-        titles = {name: " ".join((self.display_names[name], *self.signs(name))) for name in self.names}
+        titles = {name: " ".join((self.display_names[name], *self.list_signs(name))) for name in self.names}
         return [
             (title, *_format_roar_cells(roar.get(name)), *_format_own_network_cells(own.get(name)))
             for name, title in titles.items()
@@ -84,9 +84,9 @@ class TwoQuestions:
         roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
         return roar, own
 
-    def signs(self, name: str) -> tuple[str, ...]:
+    def list_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name in either table."""
-        found = (sign for table in (self.roar, self.own) for sign in table.sign(name).split())
+        found = (sign for table in (self.roar, self.own) for sign in table.make_signs(name).split())
         return tuple(dict.fromkeys(found))
 
     @property
@@ -101,7 +101,7 @@ class TwoQuestions:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the definition of each gain, then doubts, then the intervals' scope, one line each."""
-        signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
+        signs = dict.fromkeys(sign for name in self.names for sign in self.list_signs(name))
         return (
             *self._gains,
             *self._origin,
@@ -279,6 +279,6 @@ def format_html(table: SuiteTable | TwoQuestions) -> str:
 
 def format_markdown_rows(table: TwoQuestions) -> str:
     """Format the rows as a Markdown table; names are set as code, with their signs behind."""
-    titles = [" ".join((f"`{table.display_names[name]}`", *table.signs(name))) for name in table.names]
+    titles = [" ".join((f"`{table.display_names[name]}`", *table.list_signs(name))) for name in table.names]
     lines = zip(titles, table.rows, strict=True)
     return format_markdown_table(HEADINGS, [(title, *cells) for title, (_, *cells) in lines])

@@ -44,7 +44,7 @@ def make_estimator_facts(name: str, suites: Iterable[SuiteResults] = ()) -> Esti
         )
     published = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
-    settings = tuple(f"{name} {format_value(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
+    settings = tuple(f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
     return EstimatorFacts(row.source, settings, papers, bibtex)
 
 

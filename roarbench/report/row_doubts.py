@@ -65,7 +65,7 @@ def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = find_display_name(found.nearest)
     side = "Significantly worse than" if found.below else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.over)} points"
+    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.margin)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
     return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
 
@@ -73,7 +73,7 @@ def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     """Yield the twins that a row does not beat; twins on another explained network may be as good."""
     for kind, over in row.delta_twins.items():
-        found = row.over(kind)
+        found = row.get_twin_comparison(kind)
         if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
             gain = f"The row’s {protocol.gain} minus that of its twin ({short}) is {format_interval(over)} points"
@@ -128,7 +128,7 @@ def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> 
     grade; the accuracies are then reported without intervals.
     """
     t = evidence.mask_level
-    alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
+    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
     chance = 1 / evidence.suite_results.classes
     told, whole = ((each.value or 0) - chance for each in (alone, images))
     if mark.grade is Grade.NONE or evidence.suite_results.at_chance_warning or told <= SOME * max(whole, 0):

@@ -94,13 +94,13 @@ def find_run(store: ResultsStore, key: str) -> Run:
     """Return the run with a key, whether it is done, failed or archived."""
     if found := store.read_results([key]).get(key):
         return found.run
-    failed = store.failures.history([key]).get(key)
+    failed = store.failures.read_history([key]).get(key)
     return failed[-1].run if failed else read_archived_rows(store.database, [key])[-1].run
 
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return everything that is stored about a run."""
-    result, failed = store.read_results([key]).get(key), store.failures.history([key]).get(key, [])
+    result, failed = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
     gone = read_archived_rows(store.database, [key])
     run = find_run(store, key)
     return {
@@ -130,7 +130,7 @@ def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> s
     """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
     if key in {lease.key for lease in store.list_leases()}:
         return "running"
-    if store.failures.stopped([key]):
+    if store.failures.find_stopped([key]):
         return "failed"
     return "missing" if failed else "forgotten"
 
@@ -154,7 +154,7 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
-    found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
+    found = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
         "weights": result.weights or None,

@@ -54,7 +54,7 @@ def list_uncompared_protocols(found: Replications, part: SuiteSpec) -> list[str]
 def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication | None:
     unit = find_default_unit(part, protocol)
     boards = (
-        Evidence(results, unit).board(protocol, unit, part.estimators) if results.results else None
+        Evidence(results, unit).make_board(protocol, unit, part.estimators) if results.results else None
         for results in (first, again)
     )
     one, other = boards

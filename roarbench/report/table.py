@@ -78,9 +78,9 @@ class SuiteTable:
         """Return the kinds of twins that the rows have, in order of their first row."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
-    def gains(self, row: Row) -> tuple[float | None, ...]:
+    def list_gains(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at each level in points; empty if gains are areas between accuracy curves."""
-        found = (each.value for each in self.board.gains(row))
+        found = (each.value for each in self.board.list_gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
 
     @property
@@ -125,7 +125,7 @@ class SuiteTable:
         nothing = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
         if any(found is not None and found > (row.gain.value or 0) for found in nothing):
             return ()
-        over = row.over("untrained")
+        over = row.get_twin_comparison("untrained")
         return (CONTROLS, UNTRAINED) if over and over.verdict is Verdict.BETTER else (CONTROLS,)
 
     @property
@@ -155,7 +155,7 @@ class SuiteTable:
         """Return the levels at which accuracies are compared with those of masks alone; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
-    def quantus(self, row: Row) -> dict[str, float | None]:
+    def get_quantus_scores(self, row: Row) -> dict[str, float | None]:
         """Return the Quantus scores of a row's maps by metric; a missing score is None."""
         scores = self.suite_results.quantus.get(row.estimator, {})
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
@@ -203,15 +203,15 @@ class SuiteTable:
         reasons = {self.suite_results.doubts.get(name) for name in found}
         return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
 
-    def warning_sign(self, estimator: str) -> str:
+    def find_warning_sign(self, estimator: str) -> str:
         """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
         flag = self.flags.get(estimator)
         shared = self.self_reported and make_sentence([self.suite_results.doubts.get(estimator, "")])
-        return "" if flag is None or flag.reason == shared else flag.sign
+        return "" if flag is None or flag.reason == shared else flag.warning_sign
 
-    def sign(self, estimator: str) -> str:
+    def make_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
-        doubt = self.warning_sign(estimator) or "(!)" * (estimator in self.inconsistent)
+        doubt = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistent)
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property
@@ -342,7 +342,7 @@ def make_table(
     The default unit is that of the draws; an empty collection of levels means all levels.
     """
     unit = unit or evidence.unit
-    board = evidence.board(protocol, unit, rows, levels)
+    board = evidence.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
     above = _compute_accuracies_above_masks(evidence) if protocol == ROAR else {}
@@ -355,7 +355,7 @@ def make_table(
 def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     found = {
-        name: {t: evidence.above_masks(name, t) for t in evidence.masks.levels}
+        name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.masks.levels}
         for name in evidence.suite_results.suite.placed
     }
     return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}

@@ -170,7 +170,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
     for kind in table.twins:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
-        gains = (MISSING if gain is None else format_signed(gain) for gain in (table.gains(row)[i] for row in rows))
+        gains = (
+            MISSING if gain is None else format_signed(gain) for gain in (table.list_gains(row)[i] for row in rows)
+        )
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
         long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")
@@ -189,7 +191,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change at {t:g}", changes, 1.2 + t / 10)
     for metric in () if own else table.metrics:  # these columns need scores from `run --with quantus`
-        add(metric.heading, (format_decimals(table.quantus(row)[metric.id], 3) for row in rows))
+        add(metric.heading, (format_decimals(table.get_quantus_scores(row)[metric.id], 3) for row in rows))
     return columns
 
 
@@ -213,7 +215,7 @@ def _shorten(column: Column) -> list[str]:
 def _format_name(table: SuiteTable, row: Row) -> str:
     """Return the name of a row with its signs; rows that were added to the suite are marked."""
     name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.entered
-    parts = (name, "(added)" * added, table.sign(row.estimator))
+    parts = (name, "(added)" * added, table.make_signs(row.estimator))
     return " ".join(filter(None, parts))
 
 

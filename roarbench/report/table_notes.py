@@ -39,7 +39,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     else:
         network = f", {ONE_NETWORK}" if board.one_network else ""
         sure = f"{board.bootstrap.confidence:.0%} intervals over {covers}{network}; {SAME}: not significant."
-    signs = dict.fromkeys(sign for row in table.rows for sign in table.sign(row.estimator).split())
+    signs = dict.fromkeys(sign for row in table.rows for sign in table.make_signs(row.estimator).split())
     rows = {row.estimator for row in table.rows} & table.floors.keys()
     warned = sum(map(bool, (rows, _note_several_machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
@@ -127,7 +127,7 @@ def _describe_missing_controls(table: SuiteTable) -> str:
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
-    signs = sorted({table.warning_sign(row.estimator) for row in table.board.rows} - {""})
+    signs = sorted({table.find_warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
     return Hint(words, "diagnose") if signs else None
 

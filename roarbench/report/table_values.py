@@ -78,7 +78,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_make_plain_gains(table, row),
         **(_make_plain_probability_drop(table, row) if table.board.protocol.has_probabilities else {}),
         **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.by_networks else {}),
-    } | ({"quantus": table.quantus(row)} if table.metrics else {})
+    } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
@@ -102,7 +102,7 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
-        **name_interval_ends("delta_nearest_control", found.over if found else Estimate()),
+        **name_interval_ends("delta_nearest_control", found.margin if found else Estimate()),
     }
 
 
@@ -129,7 +129,7 @@ def _make_plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float 
     """Return gains by level, in points; empty if gains are areas between accuracy curves."""
     if not table.board.protocol.by_difference:
         return {}
-    return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
+    return {"gains": dict(zip(map(str, table.board.levels), table.list_gains(row), strict=True))}
 
 
 def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:

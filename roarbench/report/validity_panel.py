@@ -44,7 +44,7 @@ class Section(NamedTuple):
     columns: Columns
 
     @property
-    def lines(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each estimator."""
         return list(zip(*self.columns.values(), strict=True))
 
@@ -64,7 +64,7 @@ def format_markdown(panel: Panel) -> str:
     """Format the panel as Markdown."""
     parts = [f"**{panel.evidence.suite_results.title}**"]
     for section in list_sections(panel):
-        parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.lines)]
+        parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.rows)]
     lists = (write_legend(panel), format_agreements(panel), list_doubts(panel))
     return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
 
@@ -100,24 +100,27 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
         find_row_marks(evidence, name),
         describe_row_warnings(evidence, name),
     )
-    twins, alone = find_twins(evidence, name).items(), {t: masks.accuracy(name, t)._asdict() for t in masks.levels}
-    lead = {t: masks.difference(name, t)._asdict() for t in masks.levels}
+    twins, alone = (
+        find_twins(evidence, name).items(),
+        {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels},
+    )
+    lead = {t: masks.estimate_difference(name, t)._asdict() for t in masks.levels}
     return {
         "estimator": name,
         "flag": flag.reason or None,
         "grade": flag.grade if any(mark.grade for mark in marks) else None,
         "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in marks},
-        "above_masks": {str(t): evidence.above_masks(name, t)._asdict() for t in masks.levels},
+        "above_masks": {str(t): evidence.estimate_accuracy_above_masks(name, t)._asdict() for t in masks.levels},
         "floor": list(floor),
-        "gain": main.area(name)._asdict(),
+        "gain": main.estimate_area(name)._asdict(),
         "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
         "ties": evidence.suite_results.ties.get(name),
         "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
         "twins": {kind: {part: found._asdict() for part, found in twin._asdict().items()} for kind, twin in twins},
-        "units": {unit: drawn.area(name)._asdict() for unit, drawn in evidence.units.items()},
-        "fills": {fill: drawn.area(name)._asdict() for fill, drawn in evidence.fills.items()},
-        "retrained_gap": evidence.retrained.area(name)._asdict(),
-        "reference_gap": evidence.reference.area(name)._asdict(),
+        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.units.items()},
+        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.fills.items()},
+        "retrained_gap": evidence.retrained.estimate_area(name)._asdict(),
+        "reference_gap": evidence.reference.estimate_area(name)._asdict(),
     }
 
 
@@ -155,9 +158,11 @@ def _list_map_columns(panel: Panel) -> Columns:
     alone = evidence.masks
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
-            _format_accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
+            _format_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t)) for name in names
         ]
-        columns[f"above masks at {t:g}"] = [format_interval(evidence.above_masks(name, t).in_points) for name in names]
+        columns[f"above masks at {t:g}"] = [
+            format_interval(evidence.estimate_accuracy_above_masks(name, t).in_points) for name in names
+        ]
     for t in evidence.main.levels:
         columns[f"smoothness at {t:g}"] = [format_decimals(evidence.smoothness.get((name, t)), 2) for name in names]
     ties = evidence.suite_results.ties
@@ -181,7 +186,10 @@ def _list_gain_and_area_columns(panel: Panel) -> Columns:
         shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
     gaps = {"LeRF - MoRF, retrained": evidence.retrained, "LeRF - MoRF, reference": evidence.reference}
     shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
-    return {heading: [format_interval(drawn.area(name)) for name in panel.names] for heading, drawn in shown.items()}
+    return {
+        heading: [format_interval(drawn.estimate_area(name)) for name in panel.names]
+        for heading, drawn in shown.items()
+    }
 
 
 def _format_accuracy(alone: Estimate, lead: Estimate) -> str:
@@ -250,7 +258,7 @@ def _describe_smooth_random(panel: Panel) -> list[str]:
     twin = find_twins(evidence, RANDOM).get("blurred")
     if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
         return []
-    gains = {name: evidence.main.area(name).value for name in panel.names}
+    gains = {name: evidence.main.estimate_area(name).value for name in panel.names}
     more = [name for name, gain in gains.items() if gain is not None and gain > twin.gain.value]
     names = ", ".join(more) or "none"
     size = format_interval(twin.gain)
@@ -268,7 +276,7 @@ def list_doubts(panel: Panel) -> list[str]:
     if results.at_chance_warning:
         return [*dropped, results.at_chance_warning]
     flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
-    flagged = [f"{name} {flag.sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
+    flagged = [f"{name} {flag.warning_sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:
         less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
         less += f"which {results.suite.name} does not have."
@@ -303,7 +311,7 @@ def _make_table(section: Section, width: int) -> Table:
     shown.add_column(names, overflow="fold")
     for heading in numbers:  # a cropped number would show another value
         shown.add_column(heading, justify="right", no_wrap=True)
-    for line in section.lines:
+    for line in section.rows:
         shown.add_row(*line)
     shown.width = min(width, _measure_line(section.columns))
     return shown

@@ -76,9 +76,9 @@ class Row:
     @property
     def other_image(self) -> Comparison | None:
         """Return the comparison with the row's maps of other images."""
-        return self.over(OTHER_IMAGE)
+        return self.get_twin_comparison(OTHER_IMAGE)
 
-    def over(self, twin: str) -> Comparison | None:
+    def get_twin_comparison(self, twin: str) -> Comparison | None:
         """Return the comparison with the row's twin of this kind."""
         return self.against.get(make_twin_id(self.estimator, twin))
 
@@ -106,16 +106,16 @@ class Board:
     reference_rows: int = 0  # number of rows behind the estimate, which has `reference_freedom` degrees of freedom
     reference_freedom: float | None = None
 
-    def gains(self, row: Row) -> tuple[Estimate, ...]:
+    def list_gains(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
         if not self.protocol.by_difference:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
-    def curve(self, row: Row) -> dict[float, Estimate]:
+    def make_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
         gains = self.protocol.by_difference
-        points = (Estimate(0.0, 0.0, 0.0), *self.gains(row)) if gains else (row.clean, *row.accuracies)
+        points = (Estimate(0.0, 0.0, 0.0), *self.list_gains(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
 
     @property

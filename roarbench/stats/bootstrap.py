@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     value: float
     draws: Floats
 
-    def minus(self, other: "Sample") -> "Sample":
+    def subtract(self, other: "Sample") -> "Sample":
         """Return the difference, draw by draw."""
         return Sample(self.value - other.value, self.draws - other.draws)
 

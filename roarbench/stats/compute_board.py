@@ -109,26 +109,26 @@ class Judge(Drawn):
     @cached_property
     def all_pairs(self) -> Pairs:
         """Return all pairs of the rows that have a rank."""
-        return self.pairs(self.placed)
+        return self.make_pairs(self.placed)
 
     @property
     def own_pairs(self) -> Pairs:
         """Return the pairs of the suite's own rows."""
         own = self.select_own_gains(self.placed)
-        return self.pairs(own) if len(own) < len(self.placed) else self.all_pairs
+        return self.make_pairs(own) if len(own) < len(self.placed) else self.all_pairs
 
-    def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
+    def make_pairs(self, gains: Mapping[str, Sample]) -> Pairs:
         """Return the pairs of these gains."""
         return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
-    def minus(self, first: str, second: str) -> Sample | None:
+    def subtract_gain(self, first: str, second: str) -> Sample | None:
         """Return a row's gain minus another's; None if one is missing.
 
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
         gain.
         """
         one, other = self._find_gain(first), self._find_gain(second)
-        return one.minus(other) if one and other else None
+        return one.subtract(other) if one and other else None
 
     def _find_gain(self, name: str) -> Sample | None:
         if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
@@ -151,7 +151,7 @@ class Judge(Drawn):
         """Return the differences that are adjusted together: every row minus each control and each of its twins."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.placed]
         pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
-        found = {pair: self.minus(*pair) for pair in pairs}
+        found = {pair: self.subtract_gain(*pair) for pair in pairs}
         if self.protocol.random_is_zero:
             found[RANDOM, ZERO] = self.placed.get(RANDOM)
         return {pair: difference for pair, difference in found.items() if difference}
@@ -175,7 +175,7 @@ class Judge(Drawn):
             if pair in self.comparisons:
                 found = self.comparisons[pair]
                 return found if pair[0] == first else found.reversed
-        difference = self.minus(first, second)
+        difference = self.subtract_gain(first, second)
         if difference is None or not self.repeated or first == second:
             return None
         own, _ = self._split_own_and_submitted(self.family)
@@ -189,9 +189,11 @@ class Judge(Drawn):
             found[name][other] = one
         return found
 
-    def delta_twins(self, name: str) -> dict[str, Estimate]:
+    def estimate_delta_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus the gain of each of its twins, by kind."""
-        over = {kind: self.minus(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+        over = (
+            {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+        )
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def compare_with_controls(self, name: str) -> ControlComparison | None:
@@ -224,15 +226,15 @@ class Judge(Drawn):
 def _make_row(judge: Judge, name: str) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
-    twins = judge.delta_twins(name)
+    twins = judge.estimate_delta_twins(name)
     return Row(
         estimator=name,
-        seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
-        clean=judge.accuracy(*UNTOUCHED),
-        accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
-        differences=tuple(judge.difference(name, t) for t in scores.levels),
-        gain=judge.area(name),
-        delta_sobel=judge.estimate(judge.minus(name, SOBEL)) if name in judge.placed else Estimate(),
+        seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
+        clean=judge.estimate_accuracy(*UNTOUCHED),
+        accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
+        differences=tuple(judge.estimate_difference(name, t) for t in scores.levels),
+        gain=judge.estimate_area(name),
+        delta_sobel=judge.estimate(judge.subtract_gain(name, SOBEL)) if name in judge.placed else Estimate(),
         place=judge.places.get(name),
         check=name in scores.checks,
         predicted=judge.estimate(judge.replicated.get(name)),
@@ -294,7 +296,7 @@ def _make_network_row(judge: Judge, tested: Judge, name: str, kept: Kept, found:
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
-    beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.delta_twins(name)
+    beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
     network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
@@ -302,7 +304,7 @@ def _make_network_row(judge: Judge, tested: Judge, name: str, kept: Kept, found:
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
         differences=tuple(Estimate(0.0) if kept.same else judge.estimate(each) for each in levels),
-        gain=Estimate(0.0) if kept.same else judge.area(name),
+        gain=Estimate(0.0) if kept.same else judge.estimate_area(name),
         place=judge.places.get(name),
         predicted=Estimate() if kept.same else judge.estimate(predict_replication(found.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),

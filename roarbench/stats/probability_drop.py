@@ -66,9 +66,9 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
     weights = POINTS * compute_area_weights((0.0, *scores.levels))
     gaps = {}
     for name in scores.estimators:
-        curve = scores.curve(name)
+        curve = scores.list_points(name)
         if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
             # both curves have the same accuracy at t = 0
-            both = weights[1:] @ (lerf.curve(curve[1:]) - morf.curve(curve[1:]))
+            both = weights[1:] @ (lerf.stack_accuracies(curve[1:]) - morf.stack_accuracies(curve[1:]))
             gaps[name] = Sample(float(both[0]), both[1:])
     return gaps

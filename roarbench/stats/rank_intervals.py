@@ -48,7 +48,7 @@ class Pairs:
             )
         return found
 
-    def largest(self, chosen: NDArray[np.bool_]) -> Floats:
+    def find_largest_deviations(self, chosen: NDArray[np.bool_]) -> Floats:
         """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,)."""
         found = np.zeros(self.draws.shape[1])
         for one, others in enumerate(chosen):
@@ -135,7 +135,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     found = asked & (scale == 0) & (differences > 0)  # differences that are equal in all draws
     open_ = asked & (scale > 0)
     while open_.any():
-        new = open_ & (differences > compute_quantile(pairs.largest(open_), pairs.confidence) * scale)
+        new = open_ & (differences > compute_quantile(pairs.find_largest_deviations(open_), pairs.confidence) * scale)
         if not new.any():
             break
         found |= new

@@ -54,14 +54,14 @@ class Draws:
         differences = self.differences.replication if self.differences else None
         return replace(self, resampled=self.repeated, differences=differences)
 
-    def accuracy(self, point: Point) -> Sample | None:
+    def get_accuracy(self, point: Point) -> Sample | None:
         """Return the accuracy of a cell with its draws; None if the cell is missing."""
         if point not in self.column:
             return None
         column = self.column[point]
         return Sample(float(self.values[column]), self.resampled[:, column])
 
-    def curve(self, points: Sequence[Point]) -> Floats:
+    def stack_accuracies(self, points: Sequence[Point]) -> Floats:
         """Return the accuracies of these points, shape (points, 1 + resamples), measured accuracies first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
@@ -159,9 +159,9 @@ def draw_repetition_noise(
         if not is_not_constant_zero(bits):
             continue
         if references and point in scores.references:
-            true[column], whole[column] = references.cell(point)
+            true[column], whole[column] = references.draw_cell(point)
         elif trainings:
-            true[column], whole[column] = trainings.cell(bits)
+            true[column], whole[column] = trainings.draw_cell(bits)
     return true.T, whole.T
 
 
@@ -185,7 +185,7 @@ class _TrainingDraws:
         self.true, self.whole = np.sqrt(variance), np.sqrt(variance + spread.noise)
         self.deviations, self.bootstrap = spread.deviations, bootstrap
 
-    def cell(self, bits: Bits) -> tuple[Floats, Floats]:
+    def draw_cell(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
 
         The bits seed the draws. So the same training under two names has the same deviation, different cells have
@@ -230,7 +230,7 @@ class _ReferenceDraws:
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
 
-    def cell(self, point: Point) -> tuple[Floats, Floats]:
+    def draw_cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.spread.digest, names, point[1])
@@ -257,7 +257,7 @@ class _ReferenceDraws:
 
     def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw a cell's mean over its networks, weighted by the number of trainings on each, shape (resamples,)."""
-        column, mean = self.spread.column(t), np.zeros(self.bootstrap.resamples)
+        column, mean = self.spread.get_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
         return mean

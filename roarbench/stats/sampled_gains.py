@@ -43,12 +43,14 @@ def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
         return _compute_areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
     if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
         return {}
-    return _compute_areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+    return _compute_areas(scores, protocol, draws, draws.stack_accuracies(scores.list_points(RANDOM)))
 
 
 def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     gains = {
-        name: compute_gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
+        name: compute_gain(
+            (0.0, *scores.levels), draws.stack_accuracies(scores.list_points(name)), baseline, protocol.order
+        )
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.is_complete(name)
     }
@@ -96,18 +98,18 @@ class Drawn:
             return Estimate()
         return make_estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
 
-    def area(self, estimator: str) -> Estimate:
+    def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
         return self.estimate(self.areas.get(estimator))
 
-    def accuracy(self, estimator: str, t: float) -> Estimate:
+    def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy in [0, 1]."""
-        value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
+        value, low, high = self.estimate(self.draws.get_accuracy((estimator, t)))
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
-    def difference(self, estimator: str, t: float) -> Estimate:
+    def estimate_difference(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
         if self.draws.differences:
-            return self.estimate(self.draws.differences.accuracy((estimator, t)))
-        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
-        return self.estimate(one.minus(random) if one and random else None)
+            return self.estimate(self.draws.differences.get_accuracy((estimator, t)))
+        one, random = self.draws.get_accuracy((estimator, t)), self.draws.get_accuracy((RANDOM, t))
+        return self.estimate(one.subtract(random) if one and random else None)

@@ -45,7 +45,7 @@ class ReferenceVariance:
         """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
-    def column(self, t: float) -> Floats:
+    def get_factor_column(self, t: float) -> Floats:
         """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
         return self.factor[:, nearest]
@@ -240,11 +240,11 @@ class VarianceComponents:
     trainings: TrainingVariance | None
     references: ReferenceVariance | None
 
-    def run_deviation(self, explained: bool, t: float) -> float | None:
+    def compute_run_deviation(self, explained: bool, t: float) -> float | None:
         """Return the standard deviation of a run's true accuracy, in [0, 1]; None if unknown."""
         if explained and self.references is not None:
             noise = self.references.noise / self.references.variance if self.references.variance else 0.0
-            return float(np.linalg.norm(self.references.column(t)) * np.sqrt(max(0.0, 1 - noise)))
+            return float(np.linalg.norm(self.references.get_factor_column(t)) * np.sqrt(max(0.0, 1 - noise)))
         return self.trainings.deviation if self.trainings is not None else None
 
 

@@ -148,7 +148,7 @@ class ControlComparison(NamedTuple):
         return max(self.against, key=make_sort_key)
 
     @property
-    def over(self) -> Estimate:
+    def margin(self) -> Estimate:
         """Return the row's gain minus that of the control that is hardest to beat, in accuracy points."""
         return self.against[self.nearest].difference
 

@@ -79,15 +79,15 @@ class StoredNetwork:
             partial.replace(self.folder)
             flush_to_disk(self._root)
 
-    def weights(self) -> dict[str, torch.Tensor]:
+    def load_weights(self) -> dict[str, torch.Tensor]:
         """Return the network's state dict, on the CPU."""
         with self._convert_read_errors():
             loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
-            if self.checksum() not in ("", compute_weights_checksum(loaded)):
+            if self.read_checksum() not in ("", compute_weights_checksum(loaded)):
                 raise ValueError("the weights do not have the manifest's checksum")
         return loaded
 
-    def checksum(self) -> str:
+    def read_checksum(self) -> str:
         """Return the recorded checksum of the weights; empty if the weights or their checksum are missing."""
         return str(self._read_manifest().get("weights", ""))
 
@@ -119,7 +119,7 @@ class StoredReference(StoredNetwork):
         about = {"reference": make_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
-    def norm(self) -> Normalisation | None:
+    def read_normalisation(self) -> Normalisation | None:
         """Return the normalisation of the images; None for that of the data set, or if the network is missing."""
         noted = self._read_manifest().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
@@ -138,7 +138,7 @@ class StoredReference(StoredNetwork):
                 path.with_name(f".{path.name}"),  # np.savez appends `.npz` to other names
             )
 
-    def predictions(self, split: Split) -> Predictions:
+    def load_predictions(self, split: Split) -> Predictions:
         """Return the predictions on the untouched images of a split."""
         with self._convert_read_errors(), (self.folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)

@@ -79,7 +79,7 @@ class Rankings:
     # if not recorded
     kept: float | None = None
 
-    def planes(self, split: Split) -> NDArray[np.uint8]:
+    def get_planes(self, split: Split) -> NDArray[np.uint8]:
         """Return the bit-planes of one split, uint8 (n, planes, width)."""
         return self.splits[split]
 
@@ -90,12 +90,12 @@ class RankingsStore:
 
     root: Path  # the folder is created by the first write
 
-    def folder(self, spec: RankingSpec) -> Path:
+    def get_folder(self, spec: RankingSpec) -> Path:
         """Return the folder of these rankings, finished or not."""
         name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
-    def finished(self, checksum: str) -> list[Path]:
+    def find_finished(self, checksum: str) -> list[Path]:
         """Return the folders of finished rankings with this checksum."""
         return [
             path.parent
@@ -103,11 +103,11 @@ class RankingsStore:
             if load_rankings_checksum(path) == checksum
         ]
 
-    def kept_shares(self) -> dict[str, float]:
+    def read_kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, for finished rankings that record it."""
         return self._read_shares("kept", "copies")
 
-    def tied_shares(self) -> dict[str, float]:
+    def read_tied_shares(self) -> dict[str, float]:
         """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
         return self._read_shares("ties", "images")
 
@@ -135,21 +135,21 @@ class RankingsStore:
 
     def has(self, spec: RankingSpec) -> bool:
         """Return whether these rankings are finished."""
-        return (self.folder(spec) / MANIFEST).exists()
+        return (self.get_folder(spec) / MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
         refresh_folders(*self._list_folders_down_to_parts(spec))
-        return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
+        return self.has(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished or have exactly this part; does not list folders."""
         return self._make_part_path(spec, split, start, stop).exists() or self.has(spec)
 
-    def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
+    def list_ranked_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images with parts, ascending and merged."""
         done: list[range] = []
-        for part in list_parts(self.folder(spec) / "parts", split):
+        for part in list_parts(self.get_folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
                 done[-1] = range(done[-1].start, max(done[-1].stop, part.stop))
             else:
@@ -188,7 +188,7 @@ class RankingsStore:
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
         """Refuse to add to parts from another kind of device; checks one part, whereas `seal` checks all parts."""
-        parts = self.folder(spec) / "parts"
+        parts = self.get_folder(spec) / "parts"
         begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
@@ -202,7 +202,7 @@ class RankingsStore:
             StoreError: Images are missing, a part is damaged, parts are from different explained networks or kinds of
                 devices, or the folder cannot be written.
         """
-        folder = self.folder(spec)
+        folder = self.get_folder(spec)
         parts = folder / "parts"
         with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
             if not self.has(spec):
@@ -230,7 +230,7 @@ class RankingsStore:
         Raises:
             StoreError: The rankings are missing, unfinished or damaged, or the folder has other rankings.
         """
-        folder = self.folder(spec)
+        folder = self.get_folder(spec)
         manifest = read_manifest(folder, spec.splits)
         for key, value in describe_spec(spec).items():
             if manifest.get(key) != value:
@@ -243,10 +243,10 @@ class RankingsStore:
         kept = compute_share(files, "kept", "copies")
         return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, kept)
 
-    def checksums(self, spec: RankingSpec) -> set[str]:
+    def list_checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
-        found = (spec, *find_sibling_rankings(self.folder(spec), spec))
-        return {load_rankings_checksum(self.folder(each) / MANIFEST) for each in found} - {""}
+        found = (spec, *find_sibling_rankings(self.get_folder(spec), spec))
+        return {load_rankings_checksum(self.get_folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
         """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""
@@ -257,8 +257,8 @@ class RankingsStore:
 
     def _find_equal_rankings(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
-        planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
-        for sibling in find_sibling_rankings(self.folder(spec), spec):
+        planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
+        for sibling in find_sibling_rankings(self.get_folder(spec), spec):
             with suppress(StoreError):  # a damaged duplicate does not concern these rankings
                 other = self.open(sibling)
                 if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):
@@ -267,15 +267,15 @@ class RankingsStore:
 
     def _list_folders_down_to_parts(self, spec: RankingSpec) -> tuple[Path, ...]:
         """Return the folders that lead to the parts of a ranking, from the root."""
-        folder = self.folder(spec)
+        folder = self.get_folder(spec)
         return (*reversed(folder.parents[:3]), folder, folder / "parts")
 
     def _make_part_path(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
-        return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
+        return self.get_folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
     def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
-        path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
+        path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
         about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
@@ -298,7 +298,7 @@ class RankingsStore:
         record_whole_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(kept) == count:  # only maps from noisy copies record the counts
-            entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
+            entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
         return entry | {"made": [part._asdict() for part in merge_batch_records(made)]}
 

@@ -84,7 +84,7 @@ class Failures:
 
         self._database.change(work)
 
-    def stopped(self, keys: Collection[str]) -> dict[str, str]:
+    def find_stopped(self, keys: Collection[str]) -> dict[str, str]:
         """Return, by key, why these runs or steps failed, for those that are retried only on request."""
 
         def work(connection: Connection) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Failures:
 
         return self._database.change(work)
 
-    def history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
+    def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
         """Return the failures of these keys, oldest first, also of runs that succeeded later."""
         found: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
@@ -127,7 +127,7 @@ class Failures:
                 found.setdefault(row.key, []).append(failure)
         return found
 
-    def data_of(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+    def list_failed_data(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
@@ -187,7 +187,7 @@ class ResultsStore:
         self.database.patience, self.database.tell = OUTAGE, tell
 
     @contextmanager
-    def without_waiting(self) -> Iterator[None]:
+    def skip_waiting(self) -> Iterator[None]:
         """Run the block without waiting for an unreachable server, as the process ends; database errors are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
@@ -290,7 +290,7 @@ class ResultsStore:
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         return self._read_stamp([wanted, *map(_select_growth, _VOUCHED)])
 
-    def state(self) -> str:
+    def read_state(self) -> str:
         """Return a stamp that changes with every result, failure and change of provenance."""
         return self._read_stamp([_select_growth(table) for table in (results, failures, *_VOUCHED)])
 

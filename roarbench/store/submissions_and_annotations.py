@@ -73,7 +73,9 @@ def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str,
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: asked for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = find_entries(database, {asked.file for asked in ids.values()}) if ids else {}
-    return {name: found[asked.file].tuned(asked.listed or "") for name, asked in ids.items() if asked.file in found}
+    return {
+        name: found[asked.file].set_parameters(asked.listed or "") for name, asked in ids.items() if asked.file in found
+    }
 
 
 def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
@@ -201,7 +203,7 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
 
 def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
-    entries = {name: asked.entry for name in estimators if (asked := EstimatorId.read(name)).submitted}
+    entries = {name: asked.id_without_marks for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
@@ -212,7 +214,7 @@ def export_remarks(database: Database, exported: Collection[RunResult], kept: Ma
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
-        Kind.VALIDATE: {name.entry for name in names if name.submitted},
+        Kind.VALIDATE: {name.id_without_marks for name in names if name.submitted},
         Kind.KEPT: rankings,
         Kind.MASKS: {result.run.key for result in exported},
     }

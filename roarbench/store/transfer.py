@@ -124,7 +124,7 @@ class ExportedFile:
                 f"{self._path} is packed with {min(odd)}, which exports never use; export the results again"
             )
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def read_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
         unpacked = 0
         with _report_read_errors(self._path):
@@ -315,7 +315,7 @@ def _refuse_two_totals(found: set[tuple[str, int]], stored: set[tuple[str, int]]
 
 def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
     """Yield the results of a file; add their submissions to `submissions`, by source."""
-    for number, row in enumerate(file.rows()):
+    for number, row in enumerate(file.read_rows()):
         try:
             yield _check_row(row, submissions)
         except _ODD as error:
@@ -365,8 +365,8 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
     if source not in submissions:
         submissions[source] = check_source(source)
     estimator_id = EstimatorId.read(name)
-    submission = submissions[source].tuned(estimator_id.listed or "")
-    if submission.id != estimator_id.entry:
+    submission = submissions[source].set_parameters(estimator_id.listed or "")
+    if submission.id != estimator_id.id_without_marks:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
     return result
 

@@ -57,7 +57,7 @@ class Workspace:
         """Store a submission's file for all workers; raise StoreError if another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
-            if self.submission(entry) != source:
+            if self.read_submission(entry) != source:
                 raise StoreError(
                     f"{path} is a different file with the same id; add a comment to your file, so that its id changes"
                 )
@@ -67,7 +67,7 @@ class Workspace:
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
             write_atomically(path, lambda place: place.write_bytes(source), temporary)
 
-    def submission(self, entry: str) -> bytes:
+    def read_submission(self, entry: str) -> bytes:
         """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
         estimator_id = EstimatorId.read(entry)
         path = self.submissions / f"{estimator_id.file}.py"

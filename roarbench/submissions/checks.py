@@ -58,7 +58,7 @@ class Pace(NamedTuple):
     image: float  # core-seconds per map
     start: float  # core-seconds of a sandbox before its first image
 
-    def of(self, suite: SuiteSpec) -> float:
+    def estimate_seconds_per_map(self, suite: SuiteSpec) -> float:
         """Return the core-seconds per map for a suite, including a share of the sandbox's start."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
@@ -78,7 +78,7 @@ class Accepted:
     cost: SuiteCost
     warnings: tuple[Warned, ...]
 
-    def text(self, drawn: bool = False) -> str:
+    def format_report(self, drawn: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
         how = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
@@ -233,7 +233,7 @@ def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: S
     large = count_image_cost(network)
     together = 1 if drew else count_images_per_call(network)
     memory = again.memory[-2] + together * grown * large.activations / small.activations
-    return SuiteCost(maps, maps * pace.of(suite), memory)
+    return SuiteCost(maps, maps * pace.estimate_seconds_per_map(suite), memory)
 
 
 def find_suite_network(suite: SuiteSpec) -> Network:

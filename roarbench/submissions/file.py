@@ -222,7 +222,7 @@ class Submission:
             else self.source
         )
 
-    def tuned(self, listed: str) -> "Submission":
+    def set_parameters(self, listed: str) -> "Submission":
         """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
 
         Raises:
@@ -250,7 +250,7 @@ def read_submission(path: Path) -> Submission:
         raise CallerError(
             f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave the parentheses out"
         )
-    return _check_file(Path(found[1])).tuned(found[2])
+    return _check_file(Path(found[1])).set_parameters(found[2])
 
 
 def _check_file(path: Path) -> Submission:

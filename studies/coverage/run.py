@@ -76,13 +76,13 @@ def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]
     accuracies = truth(world)
     gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
     rows, own = found.gains, world.explained
-    cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.accuracy(point))]
-    between = [(rows[one].minus(rows[other]), gains[one] - gains[other]) for one, other in pairwise(own)]
+    cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.get_accuracy(point))]
+    between = [(rows[one].subtract(rows[other]), gains[one] - gains[other]) for one, other in pairwise(own)]
     return {
         "accuracies": _share(cells),
         "gains": _share([(rows[name], gains[name]) for name in own]),
         "controls": _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
-        "over_sobel": _share([(rows[name].minus(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
+        "over_sobel": _share([(rows[name].subtract(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
         "between": _share(between),
         "predicted": _share([(found.replicated[name], again[name].value) for name in own]),
         "network": _share([(rows[name], exact[name]) for name in own]),
@@ -151,7 +151,7 @@ def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[
     """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
     shares = []
     for one, other in pairwise(rows):
-        difference = found.gains[one].minus(found.gains[other])
+        difference = found.gains[one].subtract(found.gains[other])
         off = difference.value - (gains[one] - gains[other])
         shares.append(off + shift > compute_half_width(difference, 0.95))
     return float(np.mean(shares))

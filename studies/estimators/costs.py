@@ -56,7 +56,7 @@ def milliseconds(estimator: Estimator) -> float:
     images = torch.randn(IMAGES, *shape, generator=generator)
     batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), by_class=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
-    compute_importance_maps(asked, model, batch.part(slice(1)), black)
+    compute_importance_maps(asked, model, batch.select_rows(slice(1)), black)
     start = time.process_time()
     compute_importance_maps(asked, model, batch, black)
     return 1000 * (time.process_time() - start) / IMAGES

@@ -114,7 +114,7 @@ def mixed() -> str:
     rows = []
     for name, found in groups.items():
         row, kind = name.split(":")
-        pairs = [shown(one.minus(two)) for k, one in enumerate(found) for two in found[k + 1 :]]
+        pairs = [shown(one.subtract(two)) for k, one in enumerate(found) for two in found[k + 1 :]]
         right = sum((pair.low or 0.0) > 0 for pair in pairs)
         wrong = sum((pair.high or 0.0) < 0 for pair in pairs)
         gains = ", ".join(f"{one.value:+.1f}" for one in found)

@@ -73,7 +73,7 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        found = self._evidence.get_draws(protocol, Unit.SCALAR).areas if self.high.units(protocol) else {}
+        found = self._evidence.get_draws(protocol, Unit.SCALAR).areas if self.high.list_units(protocol) else {}
         return {name: sample for name, sample in found.items() if not is_check(name)}
 
     @cached_property
@@ -92,7 +92,7 @@ def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     if protocol.by_networks:
         found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     else:
-        found = results.board(protocol, Unit.SCALAR)
+        found = results.make_board(protocol, Unit.SCALAR)
     return found.rows if found else ()
 
 

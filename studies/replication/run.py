@@ -30,7 +30,7 @@ def held(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
 
 def boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
     """Return the boards of these runs under a protocol, of those that have verdicts under it."""
-    found = [judged for each in made if (judged := each.board(protocol, Unit.SCALAR))]
+    found = [judged for each in made if (judged := each.make_board(protocol, Unit.SCALAR))]
     return [judged for judged in found if any(row.random for row in judged.rows)]
 
 

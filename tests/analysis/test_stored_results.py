@@ -54,7 +54,7 @@ def rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
 def test_it_holds_the_rows_of_its_points_and_no_others(store):
     found = collect_results(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
-    assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+    assert {row.gain.value for row in found.make_board(ROAR, Unit.SCALAR).rows} == {None}
     *held, last = rows()
     store.add_all(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
@@ -79,7 +79,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     found = collect_results(suite, store)
     weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
     table = table_of(found)
-    assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == weak
+    assert {row.estimator for row in table.board.rows if table.make_signs(row.estimator)} == weak
     flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
     assert ("Compared with random, self-reported: imp" in flagged["grad"]) == (name == "random")

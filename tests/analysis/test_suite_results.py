@@ -60,7 +60,7 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
 
 
 def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):
-    assert whole.collect_correctness(KAR, Unit.PIXEL) is whole.board(KAR, Unit.PIXEL) is None
+    assert whole.collect_correctness(KAR, Unit.PIXEL) is whole.make_board(KAR, Unit.PIXEL) is None
     assert whole.collect_correctness(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
     assert whole.collect_correctness(ROAR, Unit.SCALAR, fill="blur") is None
     scores = whole.collect_correctness(ROAR, Unit.SCALAR)
@@ -68,25 +68,25 @@ def test_scores_know_which_reference_each_training_explains_and_are_none_of_what
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
     runs = [r.run for p, r in whole.results.items() if (p.cell.estimator, p.cell.t) == ("grad", 0.9)]
     assert set(scores.references["grad", 0.9]) == {run.reference for run in runs}
-    assert whole.board(ROAR, Unit.SCALAR).one_network
+    assert whole.make_board(ROAR, Unit.SCALAR).one_network
     assert {name for name, _ in whole.collect_correctness(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
 def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
-    board, kar = whole.board(ROAR, Unit.SCALAR), whole.board(KAR, Unit.SCALAR)
+    board, kar = whole.make_board(ROAR, Unit.SCALAR), whole.make_board(KAR, Unit.SCALAR)
     rows = {row.estimator: row for row in board.rows}
     placed = {name for name, row in rows.items() if row.place}
     assert placed == {*MAIN, "random-blurred"}
     assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
     assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
     assert all(rows[name].random_blurred for name in MAIN)
-    pixels = whole.board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
+    pixels = whole.make_board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
     assert all(row.place and row.random_blurred is None for row in pixels)
     assert board.covers is IntervalScope.BOTH
     # nothing says that KAR's single seeds vary like ROAR's three
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
-    assert whole.board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH  # but one seed of the other unit does
-    assert whole.board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
+    assert whole.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH  # but one seed of the other unit does
+    assert whole.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
 
 
 def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
@@ -145,7 +145,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
-    board = found.board(protocol, Unit.SCALAR, MAIN)
+    board = found.make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
         assert row.accuracies[0].value is not None  # what was measured is still shown
@@ -203,12 +203,12 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
     void, sound = at(0.255), at(0.9)
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
-        plain = void.board(protocol, Unit.SCALAR)
-        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
+        plain = void.make_board(protocol, Unit.SCALAR)
+        judged = Evidence.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
         assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
         assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
         assert judged.detectable is None
-    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert all(row.place for row in sound.make_board(ROAR, Unit.SCALAR, MAIN).rows)
     assert describe_warnings(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
     assert describe_warnings(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):

@@ -77,7 +77,7 @@ def test_values_by_scipy(made):
     assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
     assert (made.unit, made.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
-    assert made.main.area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
+    assert made.main.estimate_area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
     twins = find_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
     for kind, twin in twins.items():
@@ -85,16 +85,24 @@ def test_values_by_scipy(made):
         assert twin.gain.value == pytest.approx(expected, abs=1e-9)
         assert twin.difference.value == pytest.approx(gain(whole, "grad") - expected, abs=1e-9)
     assert made.units[Unit.SCALAR] is made.fills["mean"] is made.main
-    assert made.units[Unit.PIXEL].area("grad").value == pytest.approx(gain(whole, "grad", Unit.PIXEL), abs=1e-9)
+    assert made.units[Unit.PIXEL].estimate_area("grad").value == pytest.approx(
+        gain(whole, "grad", Unit.PIXEL), abs=1e-9
+    )
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in ((made.retrained, retrained, (0.9,)), (made.reference, scored, LEVELS)):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
-        assert drawn.area("var-grad").value == pytest.approx(expected, abs=1e-9)
+        assert drawn.estimate_area("var-grad").value == pytest.approx(expected, abs=1e-9)
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
-        above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS)
+        above, own = (
+            made.estimate_accuracy_above_masks(name, t),
+            mean(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS),
+        )
         assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
-    assert made.above_masks("random-blurred", 0.9) == Estimate() and find_rows_not_above_mask_only(made) == {}
+    assert (
+        made.estimate_accuracy_above_masks("random-blurred", 0.9) == Estimate()
+        and find_rows_not_above_mask_only(made) == {}
+    )
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -165,7 +173,7 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
 
     flag = describe_row_warnings(judged(SHARED, both), "var-grad")
     assert flag.reason.startswith("Its mask alone reaches") and "; its blurred twin, which adds no info" in flag.reason
-    assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
+    assert (flag.grade, flag.warning_sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
 def test_a_missing_cell_is_missing(made):
@@ -176,9 +184,9 @@ def test_a_missing_cell_is_missing(made):
     gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
     twins = find_twins(gone, "grad")
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
-    assert gone.main.area("grad").value == made.main.area("grad").value
+    assert gone.main.estimate_area("grad").value == made.main.estimate_area("grad").value
     own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
-    assert own.main.area("grad") == own.retrained.area("grad") == Estimate()
+    assert own.main.estimate_area("grad") == own.retrained.estimate_area("grad") == Estimate()
     blurred = find_twins(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
 
@@ -186,23 +194,23 @@ def test_a_missing_cell_is_missing(made):
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     found = compute_validity_panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
     made, twin = found.evidence, find_twins(found.evidence, "grad")["blurred"].difference
-    for number in (made.main.area("grad"), twin, made.masks.difference("var-grad", 0.9)):
+    for number in (made.main.estimate_area("grad"), twin, made.masks.estimate_difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
     assert {describe_row_warnings(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
-    assert made.reference.area("var-grad").low is not None, "nothing is trained: images alone are chance"
+    assert made.reference.estimate_area("var-grad").low is not None, "nothing is trained: images alone are chance"
 
 
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
     found = judged(replace(SUITE, blocks=(PLAIN,)))
     assert [part.levels for part in (found.masks, found.retrained, found.reference)] == [(), (), ()]
-    assert found.retrained.area("grad") == found.reference.area("grad") == Estimate()
+    assert found.retrained.estimate_area("grad") == found.reference.estimate_area("grad") == Estimate()
     assert (
         describe_warnings(found) == describe_warnings(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
     )
     alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main.levels, alone.main.area("grad"), alone.units) == ((), Estimate(), {})
-    assert alone.masks.accuracy("grad", 0.9).low is not None
+    assert (alone.main.levels, alone.main.estimate_area("grad"), alone.units) == ((), Estimate(), {})
+    assert alone.masks.estimate_accuracy("grad", 0.9).low is not None
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed():
@@ -212,9 +220,11 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
         return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     found = judged(suite, accuracy)
-    assert covers(found.fills["mean"].area("grad"), -4.5) and covers(found.fills["zero"].area("grad"), 9.0)
+    assert covers(found.fills["mean"].estimate_area("grad"), -4.5) and covers(
+        found.fills["zero"].estimate_area("grad"), 9.0
+    )
     turned = judged(replace(suite, blocks=suite.blocks[::-1]), accuracy)
-    assert covers(turned.main.area("grad"), 9.0)  # tables have the fill that is named first
+    assert covers(turned.main.estimate_area("grad"), 9.0)  # tables have the fill that is named first
 
 
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():

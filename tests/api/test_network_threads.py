@@ -191,7 +191,9 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     explainers = read_explainers([name], IMAGES, 1)
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = ask_networks([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
-    made = [explainers._make_maps(explainers.table.values(), asked.by([used])) for used in (network, folded)]
+    made = [
+        explainers._make_maps(explainers.table.values(), asked.replace_network([used])) for used in (network, folded)
+    ]
     (one,), (other,) = (found.values() for found in made)
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
 

@@ -94,7 +94,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
     assert [path for path in files if b"hush" in path.read_bytes()] == []
     with ResultsStore.open(url, read_only=True) as store, store.database.read() as connection:
         assert store.list_leases() == []
-        assert store.failures.stopped(store.find_keys("")) == {}
+        assert store.failures.find_stopped(store.find_keys("")) == {}
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         for table in connection.exec_driver_sql(tables).scalars().all():
             assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table

@@ -67,7 +67,7 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
     torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
     assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
-    one = importance(asked, model, batch.part(slice(1, 2)))  # a map is its image's alone
+    one = importance(asked, model, batch.select_rows(slice(1, 2)))  # a map is its image's alone
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
 
 

@@ -106,9 +106,11 @@ def test_moments_are_numpys(values, offset):
     for sample in samples:
         moments.add(torch.from_numpy(sample))
     # with an offset of 1e6 and values of 10 the variance keeps 16 - 5 digits of 1e2; a sum of squares would keep 4
-    np.testing.assert_allclose(moments.form("variance"), samples.var(axis=0), rtol=0, atol=1e-7)
-    np.testing.assert_allclose(moments.form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
-    np.testing.assert_allclose(moments.form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(moments.compute_form("variance"), samples.var(axis=0), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(moments.compute_form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.compute_form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -251,7 +253,7 @@ def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     (noted,) = told
     assert set(noted.kept) == {name for name in names if name != "grad"}
     for name, kept in noted.kept.items():
-        noise = find_estimator(name).value("noise")
+        noise = find_estimator(name).get_value("noise")
         copies = [make_noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum((tiny(copy).argmax(1) == asked.targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)

@@ -65,7 +65,7 @@ def test_layer_cam(model, batch):
 def test_score_cam(model, batch):
     """Image by image and channel by channel."""
     for number, target in enumerate(batch.targets):
-        one = batch.part(slice(number, number + 1))
+        one = batch.select_rows(slice(number, number + 1))
         channels, scores = blocks_out(model, one.images), []
         for mask in stretched(channels)[0]:
             shape = (mask - mask.min()) / (mask.max() - mask.min())

@@ -59,13 +59,19 @@ hand v1: 9 of 12 runs to do
 
 
 def test_a_plan_in_words_and_as_a_record():
-    assert PLAN.text() == TEXT
-    assert PLAN.brief() == BRIEF
+    assert PLAN.format_text() == TEXT
+    assert PLAN.format_brief() == BRIEF
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
-    assert "noise" not in quiet.text() and PLAN.wall(GUESS) - quiet.wall(GUESS) == 150 * 2.0 / 2  # drawn by the cores
+    assert (
+        "noise" not in quiet.format_text()
+        and PLAN.estimate_wall_seconds(GUESS) - quiet.estimate_wall_seconds(GUESS) == 150 * 2.0 / 2
+    )  # drawn by the cores
     unranked = replace(PLAN, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
-    assert [PLAN.wall(rates) - unranked.wall(rates) for rates in (HERE, GUESS)] == [20 * 4.0 / 2, 20 * 4.0 / 4]
-    found = json.loads(json.dumps(PLAN.record()))
+    assert [PLAN.estimate_wall_seconds(rates) - unranked.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
+        20 * 4.0 / 2,
+        20 * 4.0 / 4,
+    ]
+    found = json.loads(json.dumps(PLAN.make_record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3840)
     work = found["work"]
     assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7680)
@@ -74,9 +80,9 @@ def test_a_plan_in_words_and_as_a_record():
 
 def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, monkeypatch):
     extracting = WORK._replace(extracted=10**6, images=4 * 10**6)
-    text = replace(PLAN, work=extracting).text()
+    text = replace(PLAN, work=extracting).format_text()
     assert "  disk 7 MB, 1 MB of it for the masks that the workers' trainings use, up to 11 MB while" in text
-    assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).brief()
+    assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).format_brief()
     for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are there already
         monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
         with pytest.raises(StoreError, match="the plan needs 3 MB more") if refused else nullcontext():
@@ -85,15 +91,15 @@ def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, 
 
 def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
-    assert "  submission  40 maps by submitted code  not measured\n" in submitted.text()
-    assert submitted.wall(HERE) == PLAN.wall(HERE)
-    assert submitted.record()["estimates"][0]["parts"]["submission"] is None
+    assert "  submission  40 maps by submitted code  not measured\n" in submitted.format_text()
+    assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
+    assert submitted.make_record()["estimates"][0]["parts"]["submission"] is None
     filled = replace(submitted, work=submitted.work._replace(images_filled=30))
     measured = replace(HERE, submission=2.0, fill=4.0)
     known = replace(filled, estimates=(measured,))
-    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
-    assert "  filling     30 images                     2 min\n" in known.text()
-    assert "not measured" not in known.text()
+    assert known.estimate_wall_seconds(measured) == PLAN.estimate_wall_seconds(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
+    assert "  filling     30 images                     2 min\n" in known.format_text()
+    assert "not measured" not in known.format_text()
 
 
 def test_rates_are_measured_per_image(monkeypatch):
@@ -184,9 +190,9 @@ def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step()
     assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
     assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
     gpu = made.estimates[-1]
-    assert designs[-1].seconds == pytest.approx(made.wall(gpu))
+    assert designs[-1].seconds == pytest.approx(made.estimate_wall_seconds(gpu))
     assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
-    assert [line for line in made.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
+    assert [line for line in made.format_text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
     assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
 
 

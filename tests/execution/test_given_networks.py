@@ -77,7 +77,7 @@ def path(tmp_path):
 
 def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_file(path):
     suite = read_suite(path)
-    assert [suite.network_of(number)[0].partition("@")[0] for number in range(3)] == [
+    assert [suite.find_network(number)[0].partition("@")[0] for number in range(3)] == [
         "resnet-planted",
         "resnet-planted",
         "net.make",
@@ -119,7 +119,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
         numbers = {given: seeds for (*_, given), seeds in store.list_versions(suite.dataset, suite.model).items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
-    assert isinstance(work.explained[2].trained()[4], nn.Linear)
+    assert isinstance(work.explained[2].load_trained()[4], nn.Linear)
     pixels, mean = torch.from_numpy(work.images.test.pixels).float(), torch.tensor(work.images.mean)[:, None, None]
     norm = Normalisation.of(work.images)
     for point, result in results.results.items():
@@ -128,8 +128,8 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
             gone = removed(ranked_by(work, "grad", explained), Split.TEST, 0.3, Order.MORF)
             left = torch.where(torch.from_numpy(gone).view(pixels.shape), mean, pixels)
             with torch.no_grad():
-                said = work.explained[scored].trained()(normalise(left, norm)).argmax(1).numpy()
-                asked = work.explained[explained].trained()(normalise(pixels, norm)).argmax(1).numpy()
+                said = work.explained[scored].load_trained()(normalise(left, norm)).argmax(1).numpy()
+                asked = work.explained[explained].load_trained()(normalise(pixels, norm)).argmax(1).numpy()
             np.testing.assert_array_equal(result.answers, said == asked)
 
 
@@ -167,9 +167,8 @@ def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_
     first, _, third = suite.given.split(",")
     for row, files in zip(PAIRS, [(one, two), (three, one), (two, three, one), (two,)], strict=True):
         assert ran.again(rows[row], *files) is ReproductionOutcome.EQUAL, row
-    said = (
-        rf"--reference {two} is {suite.given_to(1)}, but this run has maps of {first} and scores {third}; for {third}"
-    )
+    weights = suite.find_given_weights(1)
+    said = rf"--reference {two} is {weights}, but this run has maps of {first} and scores {third}; for {third}"
     with pytest.raises(CallerError, match=said):
         ran.again(rows["grad", 0.3, 2], one, two)
 

@@ -139,12 +139,12 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
-    spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
+    spec = work.make_ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
     assert estimate_step_seconds(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
     assert estimate_step_seconds(work, submitted, RATES) == pytest.approx(
         TEST * (0.5 + 0.01)
     )  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    planned = sum(RATES.seconds(count_work(SUITE, expand_points(SUITE))).values())
+    planned = sum(RATES.estimate_seconds(count_work(SUITE, expand_points(SUITE))).values())
     assert sum(estimate_step_seconds(work, step, RATES) for step in made) == pytest.approx(planned)

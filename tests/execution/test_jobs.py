@@ -49,16 +49,16 @@ def removed_by_hand(work, model, targets):
 
 def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
     """The untrained one by the reference's targets."""
-    model = work.network(1001)
+    model = work.build_network(1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
-    targets = work.explained[0].store.predictions(Split.TEST).targets
+    targets = work.explained[0].store.load_predictions(Split.TEST).targets
     found, reference = (removed(ranked_by(work, name), Split.TEST, 0.5) for name in ("grad~untrained", "grad"))
     assert (found == removed_by_hand(work, model, targets)).mean() > 0.995
     assert (found == reference).mean() < 0.9
     found = removed(ranked_by(work, "grad~other-target"), Split.TEST, 0.5)
-    by_class = [removed_by_hand(work, work.explained[0].trained(), [label] * TEST) for label in range(4)]
+    by_class = [removed_by_hand(work, work.explained[0].load_trained(), [label] * TEST) for label in range(4)]
     agreement = (np.stack(by_class) == found).mean(2)
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
@@ -77,8 +77,8 @@ def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_be
 def test_rankings_of_another_reference_are_refused(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
-    model = work.network(5)
-    said = work.explained[0].store.predictions(Split.TEST)
+    model = work.build_network(5)
+    said = work.explained[0].store.load_predictions(Split.TEST)
     with other.explained[0].store.lock():
         other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
@@ -115,9 +115,9 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     counted, others = ("var-grad", "sg-grad(noise=0.5)~blurred"), ("grad", "var-grad~untrained", "sg-grad~other-target")
     rank_all(other, *counted, *others)
     assert [ranked_by(other, name).kept for name in others] == [None] * 3
-    explained, model = other.explained[0], other.explained[0].trained()
+    explained, model = other.explained[0], other.explained[0].load_trained()
     for name in counted:
-        found, noise, kept = ranked_by(other, name), find_estimator(name).value("noise"), []
+        found, noise, kept = ranked_by(other, name), find_estimator(name).get_value("noise"), []
         for split, count in COUNTS.items():
             batch = importance.load_batch(explained, split, 0, count, explained.norm)
             copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
@@ -144,8 +144,8 @@ def run_of(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
 def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypatch):
     run = run_of(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
-    assert work.checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
-    assert work.checkpoint(run.key, "0ther").load() is None
+    assert work.get_checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
+    assert work.get_checkpoint(run.key, "0ther").load() is None
 
 
 def donors(work, handed, split):

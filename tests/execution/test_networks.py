@@ -64,14 +64,14 @@ def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
     found = [ranked_by(work, name, number) for name in names]
     return tuple(
-        StreamedMask(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
+        StreamedMask(each.get_planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
     )
 
 
 def trained(work, seed, chosen, model=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs, or tuned."""
     recipe = make_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
-    model, mean = model or work.network(seed), mean or work.images.mean
+    model, mean = model or work.build_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, lent=lent)
@@ -95,7 +95,9 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
     key = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert compute_weights_checksum(work.stored(key).weights()) == compute_weights_checksum(common.state_dict())
+    assert compute_weights_checksum(work.get_stored_network(key).load_weights()) == compute_weights_checksum(
+        common.state_dict()
+    )
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
     judge = networks.load_scoring_network(work, run, rankings_of(work, run))
     assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
@@ -106,7 +108,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
 def answers(work, run):
     """Correct answers of the network that scores a run."""
     rankings = rankings_of(work, run)
-    bits = find_removed_bits(rankings.planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
+    bits = find_removed_bits(rankings.get_planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
     model = networks.load_scoring_network(work, run, rankings)
     return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
@@ -131,9 +133,9 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         common, untouched = trained(work, 0, cuts(work, CONTROLS), mean=black), runs[0]
         assert (untouched.cell.estimator, untouched.cell.fill) == (CLEAN, "zero")
-        assert compute_weights_checksum(work.stored(untouched.network).weights()) == compute_weights_checksum(
-            common.state_dict()
-        )
+        assert compute_weights_checksum(
+            work.get_stored_network(untouched.network).load_weights()
+        ) == compute_weights_checksum(common.state_dict())
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
@@ -151,7 +153,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, (StreamedMask(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
+    model = trained(work, 0, (StreamedMask(rankings.get_planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, answers(work, run))
 

@@ -60,7 +60,7 @@ def done(tmp_path_factory):
 def classes_of(work, number, pixels):
     """What a reference says of images float32 (n, c, h, w) in [0, 255]: int64 (n,)."""
     with torch.no_grad():
-        return work.explained[number].trained()(normalise(pixels, Normalisation.of(work.images))).argmax(1)
+        return work.explained[number].load_trained()(normalise(pixels, Normalisation.of(work.images))).argmax(1)
 
 
 def slow_gains(work, name, order):
@@ -93,7 +93,7 @@ def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
     (row,) = (row for row in table.board.rows if row.estimator == name)
     expected = list(slow_gains(work, name, protocol.order))
     assert any(expected) == (name == "grad")
-    assert table.gains(row) == pytest.approx(expected, abs=1e-9)
+    assert table.list_gains(row) == pytest.approx(expected, abs=1e-9)
     assert row.gain.value == pytest.approx(np.mean(expected), abs=1e-9)
 
 
@@ -208,7 +208,7 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
         assert store.find_done_keys(keys) == set()
         with pytest.raises(LostLease):
             store.failures.add_all([one.run, two.run], "no room", number)
-        assert store.failures.stopped(keys) == {}
+        assert store.failures.find_stopped(keys) == {}
 
 
 def test_training_images_are_ranked_by_the_references_of_trainings_alone():

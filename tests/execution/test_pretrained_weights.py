@@ -238,7 +238,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     for seed in (0, 1):
         common = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common_network(work, common)
-        found = parameters(work.stored(common.key).weights())
+        found = parameters(work.get_stored_network(common.key).load_weights())
         torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
@@ -251,7 +251,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     with pytest.raises(
         CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is downloaded again"
     ):
-        work.start(started, 0)
+        work.build_starting_network(started, 0)
 
 
 @pytest.mark.parametrize("classes", (5, 3))
@@ -300,10 +300,10 @@ def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_pa
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
     jobs.train_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
-    weights = work.explained[0].trained().state_dict()
+    weights = work.explained[0].load_trained().state_dict()
     images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)
     most, targets = slow.logits(weights, torch.from_numpy(images)).softmax(1).max(1)
-    found = work.explained[0].store.predictions(Split.TEST)
+    found = work.explained[0].store.load_predictions(Split.TEST)
     assert (found.targets == targets.numpy()).all()
     np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
     maps = slow.gradient_maps(weights, images, found.targets)

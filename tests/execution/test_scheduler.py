@@ -31,7 +31,7 @@ def failed(events):
 
 
 def reasons_of(store, runs):
-    return {failure.reason for history in store.failures.history(keys_of(runs)).values() for failure in history}
+    return {failure.reason for history in store.failures.read_history(keys_of(runs)).values() for failure in history}
 
 
 def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path):

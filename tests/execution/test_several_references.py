@@ -52,7 +52,9 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert explained(TWO) == {0: first, 1: second, 2: first}
     assert set(explained(again)) == {10_000, 10_001, 10_002}
     assert not set(explained(again).values()) & {first, second} and first != second
-    seeds = [suite.reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)]
+    seeds = [
+        suite.compute_reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)
+    ]
     assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
     work, one = (count_work(suite, expand_points(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
@@ -80,7 +82,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
         found = importance.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
         batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
-        assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
+        assert batch.targets.tolist() == told.store.load_predictions(Split.TEST).targets[:8].tolist()
         expected = compute_importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
         torch.testing.assert_close(found, expected)
 
@@ -93,14 +95,16 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
     results, used = store.read_results([run.key for run in runs]), {}
     for run in runs:
-        assert results[run.key].weights == (work.find_explained_network(run).store.checksum() if run.reference else "")
+        assert results[run.key].weights == (
+            work.find_explained_network(run).store.read_checksum() if run.reference else ""
+        )
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
     scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_reference_points(TWO)]
     for number, scored in enumerate(scores):
-        said = work.explained[number].store.predictions(Split.TEST).targets
+        said = work.explained[number].store.load_predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())
 
 
@@ -113,11 +117,11 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     asked = build_run(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
-    removed = find_removed_bits(rankings.planes(Split.TEST), cell.t, cell.order, rankings.layout)
-    logits = predict(judge.trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
+    removed = find_removed_bits(rankings.get_planes(Split.TEST), cell.t, cell.order, rankings.layout)
+    logits = predict(judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == rankings.checksum
     assert (found.answers == (logits.argmax(1).numpy() == work.images.test.labels)).all()
-    said = judge.store.predictions(Split.TEST).targets
+    said = judge.store.load_predictions(Split.TEST).targets
     np.testing.assert_allclose(found.probabilities, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
 
 
@@ -145,4 +149,4 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for spec in (*specs[0], *specs[1]):
         found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.kept) == (expected.checksum, expected.kept)
-        assert found.weights == expected.weights == alone.find_ranking_network(spec).store.checksum()
+        assert found.weights == expected.weights == alone.find_ranking_network(spec).store.read_checksum()

@@ -225,7 +225,7 @@ def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
     with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
         spec = work.make_row_ranking_spec(runs[-1])
     with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):
-        manifest = other.rankings.folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
+        manifest = other.rankings.get_folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
         told = json.loads(manifest.read_text())
         del told["same_as"]
         manifest.write_text(json.dumps(told))

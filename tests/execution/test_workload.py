@@ -68,9 +68,9 @@ def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_eac
     suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
     jobs = count_work(suite, points := expand_points(suite))
     assert jobs.extracted == 1_281_167 * bits
-    assert [jobs.disk_with(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
+    assert [jobs.count_disk_bytes(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
     last = count_work(suite, points[-1:], there=list_shared_inputs(suite, points))
-    assert last.disk_with(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
+    assert last.count_disk_bytes(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
     untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
     scored = replace(suite, blocks=(MORF_BLOCK,))
     assert (untouched.extracted, count_work(scored, expand_points(scored)).extracted) == (0, 50_000 * bits)

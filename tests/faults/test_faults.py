@@ -157,4 +157,4 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
         assert set(commands.acknowledged) <= outcomes(url).keys()
         assert made(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
-            assert (store.list_leases(), store.failures.stopped(store.find_keys(""))) == ([], {})
+            assert (store.list_leases(), store.failures.find_stopped(store.find_keys(""))) == ([], {})

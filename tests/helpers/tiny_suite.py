@@ -65,7 +65,7 @@ def rankings_of(work: SuiteWork, run: Run) -> Rankings:
 
 def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
     """What is ranked by this estimator of a reference, scalar by scalar."""
-    return work.ranking_spec(find_estimator(name), Unit.SCALAR, number)
+    return work.make_ranking_spec(find_estimator(name), Unit.SCALAR, number)
 
 
 def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
@@ -75,7 +75,7 @@ def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
 
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
     """The features of each image that are removed at a level, bool (n, features)."""
-    bits = find_removed_bits(rankings.planes(split), t, order, rankings.layout)
+    bits = find_removed_bits(rankings.get_planes(split), t, order, rankings.layout)
     return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
 

@@ -35,7 +35,7 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
-    board = Evidence.of(quick, Bootstrap(200)).board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
+    board = Evidence.of(quick, Bootstrap(200)).make_board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
     shown = record(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
     assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {

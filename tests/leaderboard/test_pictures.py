@@ -146,28 +146,28 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)
     assert pictures.kinds == ("map", "own", "sibling") and pictures.rows == ("random", "grad")
     makes, both = PictureMaker(work.images, np.array([0, 1]), OWN_NETWORK, 0.5), ("own", "sibling")
-    own, sibling = makes.lines(ranked_by(work, "grad"), both, ranked_by(work, "grad", 1))
+    own, sibling = makes.draw_row(ranked_by(work, "grad"), both, ranked_by(work, "grad", 1))
     assert (own != sibling).any(3).mean() > 0.2
-    own, sibling = makes.lines(ranked_by(work, "random"), both, ranked_by(work, "random", 1))
+    own, sibling = makes.draw_row(ranked_by(work, "random"), both, ranked_by(work, "random", 1))
     assert (own == sibling).all(), "a control has one map for all networks"
 
 
 def test_what_is_left_by_slow_loops(ranked):
     makes = PictureMaker(ranked.images, np.array([2, 4]), MORF, 0.9)
-    rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
-    (left,) = makes.lines(rankings, ["own"])
+    rankings = ranked.rankings.open(ranked.make_ranking_spec(find_estimator("grad"), UNIT))
+    (left,) = makes.draw_row(rankings, ["own"])
     gone = makes.make_masks(rankings, "own").reshape(makes.pixels.shape)
     for at, c, y, x in np.ndindex(gone.shape):
         fill = round(float(ranked.images.mean[c]))
         assert left[at, y, x, c] == (fill if gone[at, c, y, x] else makes.pixels[at, c, y, x])
-    (heat,) = makes.lines(rankings, ["map"])
+    (heat,) = makes.draw_row(rankings, ["map"])
     first = makes.make_masks(rankings, "own").reshape(makes.pixels.shape).all(1)
     assert heat[first].mean() > heat[~first].mean()
 
 
 def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path):
     work = ranked_in(tmp_path, MORF)
-    file = work.rankings.folder(work.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
+    file = work.rankings.get_folder(work.make_ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(stored(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))

@@ -66,8 +66,8 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
 
 def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what_the_command_writes(site, views):
     for at in list_addresses(views):
-        if at.page == "board" and not at.chosen("unit"):
-            view, name = views[at.suite], at.chosen("protocol")
+        if at.page == "board" and not at.get_choice("unit"):
+            view, name = views[at.suite], at.get_choice("protocol")
             board = next(b for b in view.boards if b.protocol.name == (name or view.headline_protocol.name))
             html = (site / ("index.html" if at == list_addresses(views)[0] else make_file_name(at))).read_text()
             body = html.partition("<tbody")[2].partition("</tbody>")[0]

@@ -198,5 +198,5 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert page_cache.read_cached_page(shown) is None
     monkeypatch.setattr(page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        page_cache.cache_page(shown, "", store.state(), kept)
+        page_cache.cache_page(shown, "", store.read_state(), kept)
     assert page_cache.read_cached_page(shown) is None

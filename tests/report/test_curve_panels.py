@@ -55,7 +55,7 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
     assert [curve.estimator for curve in found] == [*MAIN]  # the blurred random map has no masks here
     evidence = Evidence.of(whole)
     for curve in found:
-        expected = [tuple(evidence.above_masks(curve.estimator, t)) for t in LEVELS]
+        expected = [tuple(evidence.estimate_accuracy_above_masks(curve.estimator, t)) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == expected
     assert make_chart(table_of(whole, "kar")).above_masks == ()
 

@@ -81,8 +81,8 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     assert verdicts == ["holds", "fails", "open"]  # the last by .05 points
     # one of six by 1.6 points whose own interval, of 1.55, does not hold 0: that is one in twenty by chance
     nearly = judged(lambda cell: 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5)
-    grad, random = (nearly.roar.draws.accuracy((name, 0.9)) for name in ("grad", "random"))
-    assert nearly.roar.estimate(grad.minus(random)).low > 0
+    grad, random = (nearly.roar.draws.get_accuracy((name, 0.9)) for name in ("grad", "random"))
+    assert nearly.roar.estimate(grad.subtract(random)).low > 0
     assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
 
 
@@ -176,19 +176,19 @@ def text(panel, width=300):
 
 def cells(panel, title, estimator):
     (found,) = (section for section in list_sections(panel) if section.title == title)
-    (line,) = (line for line in found.lines if line[0] == estimator)
+    (line,) = (line for line in found.rows if line[0] == estimator)
     return dict(zip(found.columns, line, strict=True))
 
 
 def test_every_number_is_in_its_column(made, monkeypatch):
-    monkeypatch.setattr(Drawn, "accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
-    monkeypatch.setattr(Drawn, "difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
+    monkeypatch.setattr(Drawn, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
+    monkeypatch.setattr(Drawn, "estimate_difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
     assert cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
     areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    assert areas[gaps[0]] == f"{made.evidence.retrained.area('grad').value:+.1f}"  # KAR has one seed
-    assert areas[gaps[1]].startswith(f"{made.evidence.reference.area('grad').value:+.1f} [")
+    assert areas[gaps[0]] == f"{made.evidence.retrained.estimate_area('grad').value:+.1f}"  # KAR has one seed
+    assert areas[gaps[1]].startswith(f"{made.evidence.reference.estimate_area('grad').value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made):
@@ -196,7 +196,7 @@ def test_what_is_missing_is_a_dash(made):
     assert cells(made, "Removal masks", "grad")["smoothness at 0.9"] == "–"
     empty = compute_validity_panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in list_sections(empty):
-        assert {cell for line in section.lines for cell in line[1:]} == {"–"}
+        assert {cell for line in section.rows for cell in line[1:]} == {"–"}
     row = json.loads(format_json(empty))["rows"][2]
     assert row["retrained_gap"] == {"value": None, "low": None, "high": None} and row["flag"] is None
 
@@ -205,13 +205,13 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = text(made, 60)  # columns that do not fit stand below
-    assert all(cell in narrow for section in list_sections(made) for line in section.lines for cell in line)
+    assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
     assert (
         lines[-1] == f"var-grad (!) {describe_row_warnings(made.evidence, 'var-grad').reason}"
         and " (!" not in lines[-2]
     )
     page = format_markdown(made)
-    assert all(f"| {' | '.join(line)} |" in page for section in list_sections(made) for line in section.lines)
+    assert all(f"| {' | '.join(line)} |" in page for section in list_sections(made) for line in section.rows)
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
@@ -230,14 +230,19 @@ def test_json_has_every_number(made):
     grad, var = rows["grad"], rows["var-grad"]
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
-    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
-    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.masks.difference("grad", 0.9)._asdict()
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.estimate_area(
+        "grad"
+    )._asdict()
+    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.masks.estimate_difference("grad", 0.9)._asdict()
     assert grad["twins"]["blurred"]["difference"] == find_twins(evidence, "grad")["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict()
+    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].estimate_area("grad")._asdict()
     assert grad["fills"].keys() == {"mean"}
     assert (var["grade"], var["flag"]) == ("some", describe_row_warnings(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
-    assert grad["above_masks"]["0.9"] == evidence.above_masks("grad", 0.9)._asdict() and grad["floor"] == []
+    assert (
+        grad["above_masks"]["0.9"] == evidence.estimate_accuracy_above_masks("grad", 0.9)._asdict()
+        and grad["floor"] == []
+    )
 
 
 @pytest.mark.slow

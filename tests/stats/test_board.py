@@ -165,7 +165,7 @@ def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(
     known = {name for one in judged.rows for name in one.against}
     assert known >= {"random", "sobel", "bad"} and ("good~untrained" in known) is (protocol is ROAR)
     other = "same" if protocol is ROAR else "idle"
-    pair = {("good", other): judging.minus("good", other)}
+    pair = {("good", other): judging.subtract_gain("good", other)}
     expected = judge_comparisons(judging.family, [pair])["good", other]
     assert judging.compare("good", other)._replace(difference=Estimate()) == expected
     assert judging.compare(other, "good") == judging.compare("good", other).reversed

@@ -133,7 +133,7 @@ def test_draws_are_paired_between_estimators() -> None:
     one, two = answers(4, own=0.3), answers(4, own=0.3)
     two[..., 0] = True
     first, second = (compute_own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
-    assert first.minus(second).draws.std() < 0.5 * first.draws.std()
+    assert first.subtract(second).draws.std() < 0.5 * first.draws.std()
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])

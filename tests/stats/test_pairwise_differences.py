@@ -41,7 +41,7 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
     pairs = Pairs.of(made, 0.9)
     assert pairs.upper.sum() == size * (size - 1) // 2
     for one, other in combinations(range(size), 2):
-        difference = made[one].minus(made[other])
+        difference = made[one].subtract(made[other])
         assert pairs.upper[one, other] and not pairs.upper[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
         assert pairs.halves[one, other] == (half := compute_half_width(difference, 0.9))

@@ -77,7 +77,7 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
     draws = draw_resamples(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
     for point, answers in bits.items():
-        value, found = draws.accuracy(point)
+        value, found = draws.get_accuracy(point)
         assert value == pytest.approx(answers.mean(), rel=1e-12)
         for number in range(6):
             total = sum(int(row[image]) for row in answers for image in drawn[number])
@@ -123,9 +123,9 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     )
     own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
     assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
-    np.testing.assert_array_equal(whole.accuracy(("e0", 0.5)).draws, whole.accuracy(("twin", 0.5)).draws)
+    np.testing.assert_array_equal(whole.get_accuracy(("e0", 0.5)).draws, whole.get_accuracy(("twin", 0.5)).draws)
     for point in some.correct:
-        np.testing.assert_array_equal(whole.accuracy(point).draws, part.accuracy(point).draws)
+        np.testing.assert_array_equal(whole.get_accuracy(point).draws, part.get_accuracy(point).draws)
     assert (whole.resampled != draw_resamples(board, Bootstrap(4000, seed=2), spread).resampled).any()
 
 
@@ -174,7 +174,9 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
         assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
         assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
     repeated = (
-        draw_resamples(explained(2, 2), MANY, VarianceComponents(None, noisy)).replication.accuracy(("e0", 0.9)).draws
+        draw_resamples(explained(2, 2), MANY, VarianceComponents(None, noisy))
+        .replication.get_accuracy(("e0", 0.9))
+        .draws
     )
     assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 
@@ -258,9 +260,9 @@ def test_the_spread_over_trainings_by_hand():
     # a single run varies with its reference, else with its training
     alone, found = estimate_variance_components([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
-    assert double.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
-    assert double.run_deviation(False, 0.9) == double.trainings.deviation
-    assert (alone.references, alone.run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
+    assert double.compute_run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert double.compute_run_deviation(False, 0.9) == double.trainings.deviation
+    assert (alone.references, alone.compute_run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
 
 
 def test_the_order_of_rows_and_a_second_name_change_nothing():
@@ -285,6 +287,6 @@ def test_a_row_in_the_making_counts_with_what_it_has():
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
     found = estimate_variance_components([board]).references
     assert found.rows == 3 and found.levels == LEVELS
-    assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
+    assert found.get_factor_column(0.8).tolist() == found.get_factor_column(0.9).tolist()  # the nearest that is known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
     assert estimate_variance_components([alone]) is None

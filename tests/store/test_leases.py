@@ -76,7 +76,7 @@ def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
     store.add_all(make_result(run) for run in RUNS[1:3])
     assert {lease.key for lease in store.list_leases()} == set(KEYS[3:])
     assert lease(store, KEYS, Owner.here()) == set()
-    assert store.failures.stopped(KEYS) == {}
+    assert store.failures.find_stopped(KEYS) == {}
     assert store.failures.record_interruption(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
@@ -91,7 +91,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: reason}, [(KEYS[1],)])
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
-    assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == [reason], "its history stays"
+    assert [failure.reason for failure in store.failures.read_history(KEYS)[KEYS[0]]] == [reason], "its history stays"
     assert store.failures.record_interruption(KEYS[0], "killed") == 1
 
 
@@ -148,8 +148,8 @@ def test_whoever_has_lost_its_lease_writes_nothing(store):
             store.failures.add_all([run], "no", number)
     assert (
         store.find_done_keys(KEYS) == set()
-        and store.failures.history(KEYS) == {}
-        and store.failures.stopped(KEYS) == {}
+        and store.failures.read_history(KEYS) == {}
+        and store.failures.find_stopped(KEYS) == {}
     )
     assert store.renew_leases(heir) == {KEYS[0]: later}
     assert store.add_all([make_result(RUNS[0])], later) and store.add_all([make_result(RUNS[1])], again)

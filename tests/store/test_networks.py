@@ -57,9 +57,9 @@ def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(sto
         for path in paths:
             with pytest.raises(TimeoutError):
                 FileLock(path, timeout=0).acquire()
-    torch.testing.assert_close(store.weights(), dict(make_model().state_dict()), rtol=0, atol=0)
+    torch.testing.assert_close(store.load_weights(), dict(make_model().state_dict()), rtol=0, atol=0)
     for split, said in PREDICTIONS.items():
-        for found, expected in zip(store.predictions(split), said, strict=True):
+        for found, expected in zip(store.load_predictions(split), said, strict=True):
             np.testing.assert_array_equal(found, expected, strict=True)
     assert store.folder.name == "planted-resnet-planted-553a411d1f07c93c"
     assert {path.name for path in store.folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
@@ -70,7 +70,7 @@ def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_r
     save(store)
     weights = dict(make_model().state_dict())
     assert (
-        store.checksum()
+        store.read_checksum()
         == compute_weights_checksum(weights)
         == compute_weights_checksum(dict(reversed(weights.items())))
     )
@@ -80,7 +80,7 @@ def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_r
     for other in others:
         torch.save(other, store.folder / "weights.pt")
         with pytest.raises(StoreError, match="the weights do not have the manifest's checksum"):
-            store.weights()
+            store.load_weights()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_damaged_reference_is_one_line_that_says_what_to_delete(store, name, d
     save(store)
     damage(store.folder / name)
     with pytest.raises(StoreError) as caught:
-        store.weights()
-        store.predictions(Split.TEST)
+        store.load_weights()
+        store.load_predictions(Split.TEST)
     said = str(caught.value)
     assert said.startswith(f"the reference in {store.folder} is damaged (") and "\n" not in said
     assert said.endswith("; delete the folder and run again")
@@ -124,8 +124,8 @@ def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_ot
     save(store, seed=2)
     assert all(map(store.has_predictions, Split))
     weights = dict(make_model(2 if owner is Path else 0).state_dict())
-    torch.testing.assert_close(store.weights(), weights, rtol=0, atol=0)
-    np.testing.assert_array_equal(store.predictions(Split.TEST).targets, PREDICTIONS[Split.TEST].targets)
+    torch.testing.assert_close(store.load_weights(), weights, rtol=0, atol=0)
+    np.testing.assert_array_equal(store.load_predictions(Split.TEST).targets, PREDICTIONS[Split.TEST].targets)
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == [store.folder]
 
 

@@ -51,7 +51,9 @@ def made_by(device):
 
 
 def contents(store):
-    return {path.name: path.read_bytes() for path in store.folder(SPEC).iterdir() if path.suffix in (".arrow", ".json")}
+    return {
+        path.name: path.read_bytes() for path in store.get_folder(SPEC).iterdir() if path.suffix in (".arrow", ".json")
+    }
 
 
 @pytest.fixture
@@ -67,16 +69,16 @@ def sealed(store):
 
 
 def parts_of(store):
-    return store.folder(SPEC) / "parts"
+    return store.get_folder(SPEC) / "parts"
 
 
 def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
-        np.testing.assert_array_equal(rankings.planes(split), PLANES[split])
+        np.testing.assert_array_equal(rankings.get_planes(split), PLANES[split])
     assert (rankings.layout, rankings.seconds, rankings.weights) == (SPEC.layout, 0.25 * 6, "")
     sealed.verify(SPEC)
-    with pa.memory_map(str(sealed.folder(SPEC) / "train.arrow")) as source:
+    with pa.memory_map(str(sealed.get_folder(SPEC) / "train.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
     assert table.schema.field("planes").type == pa.binary(3 * 12)
     assert table.column("planes").num_chunks == 1
@@ -93,15 +95,15 @@ def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     values = {"data": "d" * 31 + "0", "reference": "a" * 31 + "0", "estimator": "e" * 31 + "0", "unit": Unit.PIXEL}
     values |= {"levels": (0.5,), "shape": (3, 6, 5), "splits": (Split.TEST,), "maps": Making.BF16}
     others = [replace(SPEC, reference=""), *(replace(SPEC, **{name: value}) for name, value in values.items())]
-    assert len({store.folder(spec) for spec in [SPEC, *others]}) == 10
-    assert store.folder(SPEC).relative_to(store.root) == Path("d" * 12, "a" * 12, "var-grad-scalar-6975debf")
-    assert store.folder(others[0]).parent.name == "none"
+    assert len({store.get_folder(spec) for spec in [SPEC, *others]}) == 10
+    assert store.get_folder(SPEC).relative_to(store.root) == Path("d" * 12, "a" * 12, "var-grad-scalar-6975debf")
+    assert store.get_folder(others[0]).parent.name == "none"
 
 
 def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store):
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
-    assert store.ranked(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
+    assert store.list_ranked_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
     assert [store.has_part(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [True, False, False]
     assert not store.has_part(SPEC, Split.TEST, 0, 16)
     assert not store.has(SPEC)
@@ -128,7 +130,7 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_p
     assert train == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
     assert test == [(20, 0, "")]  # as parts of earlier versions: not noted
     assert found.kept == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
-    assert other.kept_shares() == {found.checksum: found.kept}
+    assert other.read_kept_shares() == {found.checksum: found.kept}
     assert found.weights == "a" * 64
     assert found.checksum == sealed.open(SPEC).checksum  # what is noted beside them changes no ranking
 
@@ -139,7 +141,7 @@ def test_copies_that_were_not_counted_are_missing_not_lost(store):
         write(store, Split.TRAIN, start, stop, kept=kept)
     write(store, Split.TEST, 0, 20, kept=[15] * 20)
     store.seal(SPEC, COUNTS)
-    assert (store.open(SPEC).kept, store.kept_shares()) == (None, {})
+    assert (store.open(SPEC).kept, store.read_kept_shares()) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,7 @@ def change_places(path):
     ],
 )
 def test_damaged_files_are_refused(sealed, name, damage, said):
-    damage(sealed.folder(SPEC) / name)
+    damage(sealed.get_folder(SPEC) / name)
     with pytest.raises(StoreError, match=said):
         sealed.verify(SPEC)
 
@@ -258,7 +260,7 @@ def test_damaged_files_are_refused(sealed, name, damage, said):
 def test_rankings_in_the_wrong_folder(sealed):
     wanted = replace(SPEC, maps=Making.BF16)
     assert not sealed.has(wanted)
-    sealed.folder(SPEC).rename(sealed.folder(wanted))
+    sealed.get_folder(SPEC).rename(sealed.get_folder(wanted))
     with pytest.raises(StoreError, match="holds rankings with maps None, expected bf16; delete"):
         sealed.open(wanted)
 
@@ -298,8 +300,8 @@ def finish(store, spec, sign=1, **made):
 def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for(store, first, second):
     checksum = finish(store, first)
     assert finish(store, second) == checksum
-    assert store.checksums(first) == store.checksums(second) == {checksum}
-    assert {*store.finished(checksum)} == {store.folder(first), store.folder(second)}
+    assert store.list_checksums(first) == store.list_checksums(second) == {checksum}
+    assert {*store.find_finished(checksum)} == {store.get_folder(first), store.get_folder(second)}
     store.verify(second)
 
 
@@ -307,8 +309,8 @@ def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_ch
     first = finish(store, TEST_ALONE)
     for other in (replace(SPEC, estimator="f" * 32), replace(SPEC, maps=Making.BF16), replace(SPEC, unit=Unit.PIXEL)):
         assert finish(store, other) != first, "they only look alike"
-        assert store.checksums(other).isdisjoint({first})
+        assert store.list_checksums(other).isdisjoint({first})
     assert finish(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
     second = finish(store, SPEC, sign=-1)
     assert second != first, "made by another machine, say"
-    assert store.checksums(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, "and the store knows both"
+    assert store.list_checksums(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, "and the store knows both"

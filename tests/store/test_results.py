@@ -58,17 +58,17 @@ def test_an_outcome_that_contradicts_itself_is_refused():
 
 def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
     first, second = (make_result(make_run(seed)) for seed in range(2))
-    states = [store.state()]
+    states = [store.read_state()]
     assert store.add_all([first])
-    states.append(store.state())
+    states.append(store.read_state())
     assert not store.add_all([first])
     assert not store.add_all([replace(make_result(first.run, total=9), seconds=99.0)])
     assert store.read_results(store.find_keys("")) == {first.run.key: first}
-    assert store.state() == states[-1]
+    assert store.read_state() == states[-1]
     store.failures.add_all([second.run], "no")
-    states.append(store.state())
+    states.append(store.read_state())
     store.add_all([second])
-    assert len({*states, store.state()}) == 4
+    assert len({*states, store.read_state()}) == 4
 
 
 def test_many_keys_at_once(store):

@@ -68,7 +68,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     with ResultsStore.open(store_url, read_only=True) as store:
         assert store.read_results(keys) == {result.run.key: result}
         assert find_keys(store.database, failed.key[:8]) == [failed.key]
-        assert (store.failures.stopped([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
+        assert (store.failures.find_stopped([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
         assert read_archived_rows(store.database, keys) == read_image_notes(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
         patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
@@ -78,7 +78,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     with ResultsStore.open(store_url) as store:
         assert tables_of(store) == newest
         assert store.read_results(keys) == {result.run.key: result}
-        assert store.failures.stopped(keys) == {failed.key: "no"}
+        assert store.failures.find_stopped(keys) == {failed.key: "no"}
     monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 

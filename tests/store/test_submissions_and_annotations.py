@@ -211,11 +211,15 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
-    assert store.failures.history(keys) and store.find_done_keys(keys) and not read_archived_rows(store.database, keys)
+    assert (
+        store.failures.read_history(keys)
+        and store.find_done_keys(keys)
+        and not read_archived_rows(store.database, keys)
+    )
     store.release_leases([failed.key], owner)
     assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
-    assert store.failures.history(keys) == {}
+    assert store.failures.read_history(keys) == {}
     assert submissions_and_annotations.find_entered_ids(store.database, "planted", "resnet8") == [
         "grad",
         TRUSTED,

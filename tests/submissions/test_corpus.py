@@ -44,7 +44,7 @@ def little(monkeypatch):
 def verdict(path):
     """Verdict, and the line that tells it."""
     try:
-        validate_submission(read_submission(path)).text()
+        validate_submission(read_submission(path)).format_report()
     except Refusal as refusal:
         return refusal.fault.kind, str(refusal)
     return "accepted", ""

@@ -100,16 +100,16 @@ def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_i
     """By hand: the same file with other values is what is run, and nothing else of it changes."""
     for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
         file = (start + KINDS.replace("\n", end)).encode()
-        tuned = check_source(file).tuned("signed=true,samples=050,noise=1,blur=a.b")
+        tuned = check_source(file).set_parameters("signed=true,samples=050,noise=1,blur=a.b")
         by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
         assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
         assert tuned.id == f"{check_source(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
         assert (tuned.source, tuned.file_id) == (file, check_source(file).id)
     usual, exact = (check_source(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
     for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
-        assert usual.tuned(listed) == usual  # the defaults, written out
-    assert exact.tuned("noise=0.123456789").id == exact.id
-    assert exact.tuned("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
+        assert usual.set_parameters(listed) == usual  # the defaults, written out
+    assert exact.set_parameters("noise=0.123456789").id == exact.id
+    assert exact.set_parameters("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
     for listed, line in (
         ("sample=8", "'mine' has no parameter 'sample'; it has: samples, noise, blur, signed"),
         ("samples=8.5", "samples of 'mine' is '8.5', expected a whole number"),
@@ -123,7 +123,7 @@ def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_i
         ("samples=8,samples=9", "cannot read the parameters"),
     ):
         with pytest.raises(CallerError, match=f"^{line}") as caught:
-            usual.tuned(listed)
+            usual.set_parameters(listed)
         assert "\n" not in str(caught.value)
 
 

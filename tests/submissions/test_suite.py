@@ -51,7 +51,7 @@ SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),
 def do(work, runs, store):
     """Do runs; failures by the estimator's id."""
     list(run_missing(work, runs, store, InlineEngine()))
-    failures = store.failures.history([run.key for run in runs])
+    failures = store.failures.read_history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
 
@@ -75,7 +75,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
 
     def planes(name, seed):  # one of each reference
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
-        return rankings_of(work, run).planes(Split.TEST)
+        return rankings_of(work, run).get_planes(Split.TEST)
 
     for seed in (0, 1):
         differ = np.bitwise_count(planes(good, seed) ^ planes("grad", seed)).mean() / 8
@@ -126,10 +126,12 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     found = [submitting.preview_submissions(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
-    assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
-    assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
-    assert Pace(0.0, 5.12).of(replace(quick, references=2)) == pytest.approx(5.12 / 512 / 2)  # for both
-    assert Pace(0.1, 6.4).of(large) > 100 * 0.1 + 6.4 / 64
+    assert Pace(0.1, 0.0).estimate_seconds_per_map(quick) == pytest.approx(0.1)  # the network that it was measured with
+    assert Pace(0.0, 5.12).estimate_seconds_per_map(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
+    assert Pace(0.0, 5.12).estimate_seconds_per_map(replace(quick, references=2)) == pytest.approx(
+        5.12 / 512 / 2
+    )  # for both
+    assert Pace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
 
 
 def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
@@ -144,13 +146,13 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
     batch = importance.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
         (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
-        stored = work.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
+        stored = work.rankings.open(work.make_ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blur(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
         flat = arrange_features(expected, layout.shape, layout.unit)
         keys = make_sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
-        differ = np.bitwise_count(stored.planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
+        differ = np.bitwise_count(stored.get_planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
 
 
@@ -171,7 +173,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
-    torch.testing.assert_close(weights["~untrained"], work.explained[0].untrained().state_dict()["linear.weight"])
+    torch.testing.assert_close(weights["~untrained"], work.explained[0].build_untrained().state_dict()["linear.weight"])
     assert not torch.equal(weights["~untrained"], weights[""])
     assert (parts["~other-target"].targets != parts[""].targets).all()
     assert (parts["~untrained"].targets == parts[""].targets).all()

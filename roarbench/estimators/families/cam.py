@@ -42,7 +42,9 @@ def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
 
 def _run_to_requested_layer(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = network_surgery.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
+    channels, logits = network_surgery.run_to_layer(
+        inputs.model, inputs.images, str(inputs.estimator.get_value("layer"))
+    )
     return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 
@@ -93,7 +95,7 @@ def score_cam(inputs: MapInput) -> Tensor:
     for channel in channels.unbind(1):
         mask = stretch_over_image(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
-        logit = inputs.logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
+        logit = inputs.compute_logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
         scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
     # NaN: all channels are constant, so no channel has a weight
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)

@@ -41,7 +41,7 @@ def random_smooth(inputs: MapInput) -> Tensor:
     compared with random maps that are equally smooth.
     """
     drawn = noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
-    return blur(drawn, float(inputs.estimator.value("width")))
+    return blur(drawn, float(inputs.estimator.get_value("width")))
 
 
 def deviation(inputs: MapInput) -> Tensor:

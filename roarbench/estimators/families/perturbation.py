@@ -58,7 +58,7 @@ def occlusion(inputs: MapInput) -> Tensor:
 
 def _list_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     """Return the pixels of each square along one side, bool (side,) each."""
-    patches = min(inputs.estimator.whole("patches"), *inputs.images.shape[-2:])
+    patches = min(inputs.estimator.get_integer("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
     starts = range(0, max(1, side - width + stride), stride)
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
@@ -69,16 +69,16 @@ def _compute_logit_drops(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[T
 
     `gone` has the pixels of each step, bool (h, w).
     """
-    whole, baseline = inputs.logit(inputs.images), inputs.baseline
+    whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = devices.choose_float32_layout(inputs.images.device)
     for pixels in gone:
         without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
-        yield (whole - inputs.logit(without))[:, :, None, None] * pixels
+        yield (whole - inputs.compute_logit(without))[:, :, None, None] * pixels
 
 
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute the drop of the logit after one grid square is replaced by the baseline."""
-    images, patches = inputs.images, inputs.estimator.whole("patches")
+    images, patches = inputs.images, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
     gone = (numbers == square for square in range(count_grid_squares(images, patches)))
     return sum(_compute_logit_drops(inputs, gone), images.new_zeros(()))
@@ -91,10 +91,10 @@ def rise(inputs: MapInput) -> Tensor:
     with probability 1/2; it is resized bilinearly and shifted by a fraction of a cell. All images share the masks.
     Masked pixels are replaced by the baseline: the mean colour, as in the authors' code.
     """
-    images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
+    images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.get_integer("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
     for j in range(samples):
-        mask = make_rise_mask(images, inputs.estimator.whole("patches"), j)
+        mask = make_rise_mask(images, inputs.estimator.get_integer("patches"), j)
         probability = inputs.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
         total += probability[:, :, None, None] * mask / (0.5 * samples)
     return total
@@ -118,9 +118,9 @@ def gradient_shap(inputs: MapInput) -> Tensor:
     x_j is SmoothGrad's j-th noisy copy and x0 the baseline. The gradient is that of the logit at a point between x0 and
     x_j, drawn uniformly for each image and j.
     """
-    images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
+    images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.get_value
     share, total = float(value("noise")), torch.zeros_like(images)
-    for j in range(samples := inputs.estimator.whole("samples")):
+    for j in range(samples := inputs.estimator.get_integer("samples")):
         copies = noise_and_random_draws.make_noisy_copies(images, ids, j, SEED, share)
         start = make_baseline_images(str(value("baseline")), copies, inputs.black)
         points = torch.lerp(start, copies, noise_and_random_draws.draw_path_points(images, ids, j, SEED))
@@ -136,14 +136,14 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     weights are equal. All images share them, so one matrix gives the solution for all images (captum explains one image
     at a time).
     """
-    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
+    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
     drawn = noise_and_random_draws.draw_coalitions(
-        count_grid_squares(images, patches), inputs.estimator.whole("samples"), SEED
+        count_grid_squares(images, patches), inputs.estimator.get_integer("samples"), SEED
     )
     members = torch.from_numpy(drawn).to(images.device)
-    empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
-    said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
+    empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
+    said = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
     solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # all values except the last, which the sum determines
     first = (torch.cat(said, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
@@ -194,24 +194,25 @@ ESTIMATORS = (
     Estimator("occlusion", title="Occlusion",
         about="fall of the logit when a sliding square becomes the mean colour", maps=occlusion,
         parameters={"baseline": "mean", "patches": 8},
-        cost=lambda row, features: Passes(1 + (row.whole("patches") - 1) ** 2, 0), papers=(ZEILER,), neighbours=True),
+        cost=lambda row, features: Passes(1 + (row.get_integer("patches") - 1) ** 2, 0),
+        papers=(ZEILER,), neighbours=True),
     Estimator("feature-ablation", title="Feature Ablation",
         about="fall of the logit when one square of a grid becomes the mean", maps=feature_ablation,
         parameters={"baseline": "mean", "patches": 8},
-        cost=lambda row, features: Passes(1 + row.whole("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
+        cost=lambda row, features: Passes(1 + row.get_integer("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
     Estimator("rise", title="RISE",
         about="RISE: mean of random masks, weighted by the class's probability under them", maps=rise,
         parameters={"samples": 256, "baseline": "mean", "patches": 7},
-        cost=lambda row, features: Passes(row.whole("samples"), 0), papers=(PETSIUK,), neighbours=True,
+        cost=lambda row, features: Passes(row.get_integer("samples"), 0), papers=(PETSIUK,), neighbours=True,
         few_samples=True),
     Estimator("gradient-shap", title="GradientSHAP",
         about="mean gradient at drawn points of the paths to noisy copies, signed", maps=gradient_shap,
         parameters={"noise": NOISE, "samples": 25, "baseline": "black"},
-        cost=lambda row, features: Passes(row.whole("samples"), row.whole("samples")),
+        cost=lambda row, features: Passes(row.get_integer("samples"), row.get_integer("samples")),
         papers=(LUNDBERG, SUNDARARAJAN, SMILKOV), neighbours=False),
     Estimator("kernel-shap", title="KernelSHAP", about="Shapley values of the squares of a grid, by regression",
         maps=kernel_shap, parameters={"samples": 256, "baseline": "mean", "patches": 8},
-        cost=lambda row, features: Passes(2 + row.whole("samples"), 0), papers=(LUNDBERG,), neighbours=True,
+        cost=lambda row, features: Passes(2 + row.get_integer("samples"), 0), papers=(LUNDBERG,), neighbours=True,
         few_samples=True),
     Estimator("shapley", title="Shapley values", about="exact Shapley values, for few features",
         maps=exact_shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
