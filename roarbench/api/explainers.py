@@ -67,8 +67,8 @@ class Explainers:
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
     def call_functions(self, explained: Explained) -> Maps:
-        """Compute the maps of the caller's functions and of LRP, by name; both may only run in the calling thread."""
-        traced = {name: row for name, row in self.table.items() if row.base == "lrp"}
+        """Compute the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
+        traced = {name: row for name, row in self.table.items() if row.traces_network}
         made = self._make_maps(traced.values(), explained)
         found = {name: made[row.id] for name, row in traced.items()}
         return found | {name: call(explained) for name, call in self.others.items()}
@@ -136,9 +136,9 @@ class Explainers:
         return CallerError(said) if faults else None
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
-        """Make maps by id; for LRP, which traces the network, the network has no `_Centred` wrapper."""
+        """Make maps by id; for estimators that trace the network, it has no `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
-        traced = [row for row in rows if row.base == "lrp"]
+        traced = [row for row in rows if row.traces_network]
         batch = Batch(explained.images, explained.targets, explained.ids)
         found: Maps = {}
         if traced:
@@ -147,8 +147,8 @@ class Explainers:
             mean = self.mean.to(explained.images)
             batch, model = batch._replace(images=explained.images - mean), _Centred(explained.model, mean).eval()
             black = self.black - self.mean
-            # DeepLIFT passes every image together with its baseline, so half of the images take as much memory
-            doubled = [row for row in centred if row.base == "deeplift"]
+            # beside their baselines, half of the images take as much memory
+            doubled = [row for row in centred if row.passes_baseline]
             if others := [row for row in centred if row not in doubled]:
                 found |= compute_importance_maps(others, model, batch, black)
             if doubled:

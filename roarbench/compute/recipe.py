@@ -89,6 +89,11 @@ def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> 
     return recipe.peak * next((factor for start, factor in DECAY_STEPS if epoch >= start), 1.0)
 
 
+def find_side_share(recipe: Recipe, step: int, steps: int) -> float:
+    """Return the side of the training images in a step, counted from 0, as a share of the full side."""
+    return recipe.sides[step * len(recipe.sides) // steps]
+
+
 def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
     """Return the side of the training images in a step, counted from 0, in pixels; `full` is the full side."""
-    return round(full * recipe.sides[step * len(recipe.sides) // steps])
+    return round(full * find_side_share(recipe, step, steps))

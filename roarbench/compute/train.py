@@ -33,7 +33,7 @@ from roarbench.compute.inputs import (
     send_normalisation,
 )
 from roarbench.compute.onednn_workaround import RightGradients
-from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
+from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
 from roarbench.compute.streamed_images import Streamed, StreamedChangingImages
 from roarbench.devices import (
     CompilerFailed,
@@ -133,9 +133,10 @@ class Training:
         self._gpu = self._device.type == "cuda"
         self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
-        self._make_optimiser = _make_optimiser(model, recipe)
+        self._optimiser = _make_optimiser(model, recipe)
         self._compiles = self._gpu and (recipe.compile or is_compilation_on())
         self._forward = compile_network(model) if self._compiles else model
+        self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
@@ -167,7 +168,10 @@ class Training:
         If the compiler fails in a backward pass, the step is repeated uncompiled.
         """
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._list_generators()]
-        buffers = [buffer.clone() for buffer in self._model.buffers()] if self._compiles else []
+        # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed
+        side = find_side_share(self._recipe, self.step, self.steps)
+        at_risk = self._compiles and side not in self._compiled
+        buffers = [buffer.clone() for buffer in self._model.buffers()] if at_risk else []
         try:
             self._do_step()
         except CompilerFailed:
@@ -177,11 +181,12 @@ class Training:
                 raise
             found = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
+            self._compiled.add(side)
             return None
         self._rewind(waiting, drawn)
         if found is None:
-            for buffer, kept in zip(self._model.buffers(), buffers, strict=True):
-                buffer.copy_(kept)  # the forward pass has changed the running statistics of batch norm
+            for buffer, kept in zip(self._model.buffers(), buffers, strict=at_risk):
+                buffer.copy_(kept)
             return self._try_step()
         return found
 
@@ -198,14 +203,14 @@ class Training:
         self.at_once //= 2
 
     def _do_step(self) -> None:
-        for group in self._make_optimiser.param_groups:
+        for group in self._optimiser.param_groups:
             group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
         parts = self._split_batch(self._take_next_batch())
-        self._make_optimiser.zero_grad()
+        self._optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _DRAWS + self.step)
             loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
-        self._make_optimiser.step()
+        self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
 
@@ -225,7 +230,7 @@ class Training:
         return {
             "step": self.step,
             "model": self._model.state_dict(),
-            "optimiser": self._make_optimiser.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
             "losses": list(self.losses),
             "waiting": self._batches.waiting.clone(),
             "generators": [generator.get_state() for generator in self._list_generators()],
@@ -233,11 +238,11 @@ class Training:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a state."""
-        self._make_optimiser.zero_grad()
+        self._optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
-        self._make_optimiser.load_state_dict(state["optimiser"])
+        self._optimiser.load_state_dict(state["optimiser"])
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
         self._rewind(state["waiting"], state["generators"])
 

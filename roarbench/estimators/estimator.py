@@ -116,6 +116,10 @@ class Estimator:
     # the default of `samples` is too small for convergence, so tables show the number
     few_samples: bool = _unhashed_field(False)
     most_features: int = _unhashed_field(0)  # maximum features per image; 0 for any number
+    # one pass holds each image together with its baseline, so a batch takes the memory of two
+    passes_baseline: bool = _unhashed_field(False)
+    # the function traces the network's own modules, so the network must not be wrapped in another module
+    traces_network: bool = _unhashed_field(False)
     module: str = _unhashed_field("")  # file of `families` that declares the estimator
 
     @cached_property

@@ -148,7 +148,7 @@ def _try_maps(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
                 f"{suite.model} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
             )
             raise CallerError(f"{seen}; write .flatten(1) or .reshape(…) instead") from error
-        seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         if not isinstance(logits, Tensor):

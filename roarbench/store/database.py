@@ -22,6 +22,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from roarbench.errors import RunError, StoreError
+from roarbench.text import fit_on_one_line
 
 T = TypeVar("T")
 _CHUNK = 10_000  # keys per statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
@@ -258,7 +259,7 @@ def convert_database_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        seen = " ".join(str(getattr(error, "orig", error)).split())[:200]
+        seen = fit_on_one_line(str(getattr(error, "orig", error)), 200)
         advice = next(
             (advice for piece, advice in _ADVICE.items() if piece in seen), "see the database's documentation"
         )

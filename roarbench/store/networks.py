@@ -27,6 +27,7 @@ from roarbench.errors import StoreError
 from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
 from roarbench.identity import make_record
 from roarbench.plan.runs import ReferenceSpec
+from roarbench.text import fit_on_one_line
 
 
 class Predictions(NamedTuple):
@@ -101,7 +102,7 @@ class StoredNetwork:
         try:
             yield
         except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
-            damaged = f"the {self.what} in {self.folder} is damaged ({' '.join(str(error).split())[:120]})"
+            damaged = f"the {self.what} in {self.folder} is damaged ({fit_on_one_line(str(error), 120)})"
             raise StoreError(f"{damaged}; delete the folder and run again") from error
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -214,6 +215,16 @@ def test_maps_of_a_batch_are_those_of_its_images(networks):
         )
         for name, maps in alone.items():
             torch.testing.assert_close(whole[name][one], maps, rtol=1e-3, atol=1e-4 * float(maps.abs().max()))
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_an_estimator_that_passes_baselines_gets_half_of_a_batch_whatever_its_name(networks, declared):
+    explainers, sizes = read_explainers(["input-x-grad"], IMAGES, 1), []
+    (asked,) = ask_networks(networks[:1], IMAGES, networks[0](IMAGES).argmax(1), torch.arange(8))
+    rows = [replace(row, passes_baseline=declared) for row in explainers.table.values()]
+    with networks[0].register_forward_pre_hook(lambda module, given: sizes.append(len(given[0]))):
+        explainers._make_maps(rows, asked)
+    assert sizes == ([4, 4] if declared else [8])
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)

@@ -53,9 +53,8 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
         model, batch = columns()
     asked, before, weights = brief(row), batch.images.clone(), copy.deepcopy(model.state_dict())
     counting = CountingPasses(model).eval()
-    follows = row.id == "lrp"  # the network's own steps: test_rules.py
-    found = importance(asked, model if follows else counting, batch)
-    if row.cost and not follows:
+    found = importance(asked, model if row.traces_network else counting, batch)
+    if row.cost and not row.traces_network:  # the network's own steps: test_rules.py
         cost = (
             (1 + 64, 0) if row.id == "score-cam" else count_passes([find_estimator(asked)], batch.images[0].numel())
         )  # of 64 channels
@@ -69,6 +68,17 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
     assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
     one = importance(asked, model, batch.select_rows(slice(1, 2)))  # a map is its image's alone
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
+
+
+SHORT = [row for row in MAPPED if row.cost and count_passes([row], 432)[0] in (1, 2) and not row.traces_network]
+
+
+@pytest.mark.parametrize("row", SHORT, ids=lambda row: row.id)
+def test_an_estimator_says_whether_a_pass_holds_baselines_beside_the_images(row, model, batch):
+    sizes = []
+    with model.register_forward_pre_hook(lambda module, given: sizes.append(len(given[0]))):
+        importance(row.id, model, batch)
+    assert max(sizes) == len(batch.ids) * (2 if row.passes_baseline else 1)
 
 
 @pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)

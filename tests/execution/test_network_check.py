@@ -87,6 +87,10 @@ class Viewing(Odd):
         x = self.net[0](x)
         return self.net[3](x.view(len(x), -1)[:, :8])
 
+class Long(Odd):
+    def forward(self, x):
+        raise ValueError("\x1b[2J" + "long " * 100)
+
 class InPlace(Odd):
     def forward(self, x):
         return self.net(x.mul_(2))
@@ -159,6 +163,7 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ("meta", "", "^meta of net.py returned a network on the device meta; build it on the CPU"),
         ("cuda", "", "(CUDA|NVIDIA).*; build (it|the network) on the CPU, because roarbench moves it to a GPU"),
         ("Drawn", "", "with the same state dict, gives different logits: its construction draws weights"),
+        ("Long", "", r"cannot take images of 8 x 8 pixels \(ValueError: \[2J(long )+(long|lon|lo|l)?…\)$"),
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )

@@ -68,8 +68,9 @@ def lrp(map_input: MapInput) -> Tensor:
 
 ESTIMATORS = (
     Estimator("deeplift", title="DeepLIFT", about="DeepLIFT by its rescale rule, from black, signed", maps=deeplift,
-        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=(SHRIKUMAR,), neighbours=False),
+        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=(SHRIKUMAR,), neighbours=False,
+        passes_baseline=True),
     Estimator("lrp", title="LRP",
         about="LRP: rule z+ for convolutions but the first, rule epsilon for the rest, signed", maps=lrp,
-        cost=Passes(2, 1), papers=(BACH,), neighbours=False),
+        cost=Passes(2, 1), papers=(BACH,), neighbours=False, traces_network=True),
 )  # fmt: skip
