@@ -17,7 +17,6 @@ from roarbench.store.provenance import read_code_version
 ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # set after this process has built a board from the whole store; set after a visitor's first page
 judged, seen = Event(), Event()
-_kept: dict[Path, tuple[str, str]] = {}  # stamps of cached pages, by file
 SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
 _SQLITE = "sqlite:///"
 Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.results_query.matches_query`
@@ -81,12 +80,12 @@ def cache_page(shown: Shown, files: str, state: str, page: Page) -> None:
     `files` are the database's files from before the state was read, as `sign_files` returns them.
     """
     code, path = read_code_version(), find_cache_file(shown)
-    stamp = files, state
-    if code.endswith("+dirty") or _kept.get(path) == stamp:
+    if code.endswith("+dirty"):
         return
-    _kept[path] = stamp
     text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
     with suppress(OSError):
+        if path.exists() and path.read_text("utf-8") == text:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
 

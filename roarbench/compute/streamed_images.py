@@ -71,7 +71,7 @@ class StreamedImages:
         """Start reading the pixels and removal masks of some images; raise IndexError if there is no such image."""
         low, high = index.aminmax()
         if low < 0 or high >= len(self):
-            raise IndexError(f"image {int(low if low < 0 else high)} of {len(self)}")
+            raise IndexError(f"there is no image {int(low if low < 0 else high)}, only 0 to {len(self) - 1}")
         part, slices = _Part([], []), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:

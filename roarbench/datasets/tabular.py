@@ -211,7 +211,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABELS)})"
         raise DataError(
             f"{seen}, and the last column holds no classes; "
-            f"name the class column '{LABELS[0]}', or see docs/own-data.md"
+            f"rename the class column to '{LABELS[0]}', or see docs/own-data.md"
         )
     return found[0]
 

@@ -90,7 +90,7 @@ def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], c
 def check_fill_fits(fill: str, size: int) -> None:
     """Raise CallerError if filled images must be kept in memory, and those of `size` bytes, both splits, do not fit."""
     if fill != "mean" and not _can_fit(size, size):
-        raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use the fill mean")
+        raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
 
 
 def load_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:

@@ -186,7 +186,7 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
         if cell.fill != "mean":
             raise CallerError(
                 f"fill '{cell.fill}' is computed once per image, but {cell.estimator} changes its masks in every "
-                "epoch; use the fill mean"
+                "epoch; use fill 'mean'"
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         held, mean = load_pixels(images, split), get_device_mean(images)

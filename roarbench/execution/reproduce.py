@@ -111,7 +111,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
-        raise DataError(f"{words}; name the folder of those images with --data")
+        raise DataError(f"{words}; give the stored run's images with --data")
     console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))

@@ -218,7 +218,8 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
     if NEAR_CHANCE in words and not _is_near_chance(suite_results):
         question = "; check that its weights are the right ones" if suite_results.suite.given else ""
-        console.print(f"warning: a reference is near chance, so its maps are meaningless{question}", soft_wrap=True)
+        seen = "the accuracy of a reference is near chance, so its maps are meaningless"
+        console.print(f"warning: {seen}{question}", soft_wrap=True)
 
 
 def _is_near_chance(suite_results: SuiteResults) -> bool:

@@ -112,7 +112,7 @@ def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> Datase
     if not file.is_file():
         what = "a folder" if file.is_dir() else "missing"
         raise section.make_error(
-            f"table is {what}: {file}; write the path of a parquet or CSV file, relative to this file"
+            f"table is {what}: {file}; write the path of a parquet or CSV file, relative to the suite's file"
         )
     return replace(
         record,
@@ -152,7 +152,7 @@ def _read_folder(section: TomlTable, key: str, base: Path) -> str:
     folder = (base / section.read_text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
-        raise section.make_error(f"{key} is {what}: {folder}; write the path of a folder, relative to this file")
+        raise section.make_error(f"{key} is {what}: {folder}; write the path of a folder, relative to the suite's file")
     return str(folder)
 
 
@@ -175,7 +175,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     )
     if "resize" not in section:
         if "interpolation" in section:
-            raise section.make_error("has interpolation without resize; write resize = N, pixels of the short side")
+            raise section.make_error("has interpolation without resize; write resize = N (short side in pixels)")
         return replace(record, crop=section.read_number("crop", 0.1, 1.0, 1.0))
     if "crop" in section:
         raise section.make_error(

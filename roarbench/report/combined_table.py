@@ -178,7 +178,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
     tables = [_make_single_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
         raise CallerError(
-            f"suite '{results.suite.name}' has neither roar nor own-network for {', '.join(named)}; leave them out"
+            f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(named)}; leave these rows out"
         )
     return TwoQuestions(*tables)
 

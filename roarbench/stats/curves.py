@@ -58,7 +58,7 @@ class Correctness:
         shapes = set(shape_of.values())
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
             seen = f"got {sorted(shapes)}"
-            raise ValueError(f"arrays of bits must be (seeds, images) with equally many images, {seen}")
+            raise ValueError(f"arrays of bits must have shape (seeds, images), all with as many images; {seen}")
         for point, names in self.references.items():
             if len(names) != shape_of[point][0]:
                 raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")

@@ -367,7 +367,7 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
     estimator_id = EstimatorId.read(name)
     submission = submissions[source].set_parameters(estimator_id.listed or "")
     if submission.id != estimator_id.id_without_marks:
-        raise ValueError(f"the source is that of {submission.id}, not of {name}")
+        raise ValueError(f"the source belongs to {submission.id}, not to {name}")
     return result
 
 

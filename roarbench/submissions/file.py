@@ -306,7 +306,7 @@ def _read_file(path: Path) -> bytes:
 def _check_size(count: int) -> None:
     if count > LARGEST:
         seen = f"{count / 1024:,.0f} KiB"
-        raise Refusal(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove stored data")
+        raise Refusal(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove embedded data")
 
 
 def _decode_source(source: bytes) -> str:

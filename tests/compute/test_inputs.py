@@ -163,7 +163,7 @@ def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side
 
 @pytest.mark.parametrize("wrong", [-1, 20])
 def test_an_index_outside_of_the_images_is_refused(wrong):
-    with pytest.raises(IndexError, match=f"image {wrong} of 20"):
+    with pytest.raises(IndexError, match=f"there is no image {wrong}, only 0 to 19"):
         both()[0].batch(torch.tensor([3, wrong]))
 
 

@@ -50,7 +50,7 @@ def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
     work, run = by_fill[0], by_fill[1]["blur"]
     monkeypatch.setattr(inputs, "SHARE", 0.0)
     monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
-    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
+    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory, .*; use fill 'mean'$"):
         inputs.make_degraded_inputs(work.images, Split.TEST, rankings_of(work, run), run.cell)
 
 

@@ -91,6 +91,17 @@ def test_a_page_of_unchanged_files_is_shown_without_the_database(shown, tmp_path
     assert read_cached_page(shown) == PAGE
 
 
+def test_a_page_is_written_once_and_again_if_its_file_is_gone(shown):
+    file = page_cache.find_cache_file(shown)
+    keep(shown)
+    written = file.stat().st_ino, file.stat().st_mtime_ns
+    keep(shown)
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
+    file.unlink()
+    keep(shown)
+    assert read_cached_page(shown) == PAGE
+
+
 def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     """Neither have other databases. A log of writes belongs to the files, an empty one of readers does not."""
     log, sign = tmp_path / f"{DEFAULT_FILE}-wal", sign_files(shown.url)

@@ -287,6 +287,8 @@ WRONG = (
     (SHARE, 'train = "."', ", [data]: has train and no test; "),
     (SHARE, 'test = "."', 'roar trains networks, but [data] has only test images; write train = "…" under [data], or '),
     (IMAGES, f"{IMAGES}\nclasses = 4", "has the folder 'blue', but classes is 4; name each folder by the number"),
+    (IMAGES, 'images = "nowhere"', "nowhere; write the path of a folder, relative to the suite's file"),
+    (IMAGES, 'table = "nowhere.csv"', "nowhere.csv; write the path of a parquet or CSV file, relative to the suite's"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
     (SIZE, "size = 8\nresize = 7", "resize is 7, expected a whole number from 8 to "),
     (
@@ -295,7 +297,11 @@ WRONG = (
         "[data]: resize is 8, but the square to cut out has 9 pixels per side; write resize = 9 or more",
     ),
     (SIZE, 'size = 8\nresize = 9\ninterpolation = "cubic"', "interpolation is 'cubic', expected nearest, box, bili"),
-    (SIZE, 'size = 8\ninterpolation = "bicubic"', "has interpolation without resize; write resize = N"),
+    (
+        SIZE,
+        'size = 8\ninterpolation = "bicubic"',
+        "has interpolation without resize; write resize = N (short side in pixels)",
+    ),
     (
         SIZE,
         "size = 8\nresize = 9\ncrop = 0.9",

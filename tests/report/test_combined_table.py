@@ -7,12 +7,22 @@ from io import StringIO
 
 import pytest
 
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
+from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suites import SUITES
-from roarbench.report.combined_table import TwoQuestions, format_html, format_text, has_combined_table, render
+from roarbench.report.combined_table import (
+    TwoQuestions,
+    format_html,
+    format_text,
+    has_combined_table,
+    make_combined_table,
+    render,
+)
 from roarbench.report.suite_charts import draw_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
+from tests.helpers.made_up import SUITE
 from tests.helpers.tables import printed
 from tests.helpers.two_questions import by_hand
 
@@ -92,3 +102,12 @@ def test_suites_that_ask_both_questions_first():
     both = [name for name, suite in SUITES.items() if has_combined_table(suite)]
     assert both[:2] == ["quick", "quick-full"]
     assert both[2:] == [name for name in SUITES if name.startswith("benchmark-")] and len(both) == 7
+
+
+def test_rows_that_neither_table_has_are_named():
+    suite = replace(SUITE, blocks=(SUITE.blocks[0], replace(SUITE.blocks[0], protocol=OWN_NETWORK)))
+    results = SuiteResults(suite, "", None, {})
+    with pytest.raises(
+        CallerError, match="suite 'made-up' has no roar or own-network rows of lrp; leave these rows out"
+    ):
+        make_combined_table(results, ["lrp"])

@@ -13,7 +13,7 @@ def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
         with pytest.raises(ValueError, match="levels must ascend"):
             Correctness(("random",), levels, {})
     for cells in ({UNTOUCHED: bits, ("random", 0.5): more}, {UNTOUCHED: bits[0]}):
-        with pytest.raises(ValueError, match="equally many images"):
+        with pytest.raises(ValueError, match=r"must have shape \(seeds, images\), all with as many images; got"):
             Correctness(("random",), (0.5,), cells)
     with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
         Correctness(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})

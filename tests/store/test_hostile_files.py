@@ -112,8 +112,8 @@ def column(name, values):
     [
         (row(correct=1), "which contradicts the bits"),
         (row(record=None), "row 0"),
-        (row(source=OTHER.source), f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
-        (row(source=b"#" * 2**19), "the file has 512 KiB, expected at most 256 KiB"),
+        (row(source=OTHER.source), f"the source belongs to {OTHER.id}, not to {ENTRY.id}"),
+        (row(source=b"#" * 2**19), "the file has 512 KiB, expected at most 256 KiB; remove embedded data"),
         (row(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected one line"),
         (row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected one line of at most 1000"),
         (row(rankings=None), "rankings is None, expected one line"),
