@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.cli.doctor import measure_and_store_training_speeds
+from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
@@ -88,6 +88,17 @@ def wait() -> None:
     """Wait until the GPU has done all launched work."""
     if GPU:
         torch.cuda.synchronize()
+
+
+def examine() -> str:
+    """Examine the machine as `roarbench doctor` does; return its lines that begin with !."""
+    faults = [each for each in examine_machine(find_store()) if not each.good]
+    return "; ".join(f"! {each.what}: {each.found} ({each.advice})" for each in faults) or "no line that begins with !"
+
+
+def find_store() -> Path:
+    """Return the folder of the report, which is the store of all steps."""
+    return Path(os.environ.get("ROARBENCH_STORE", "."))
 
 
 def convolve() -> str:
@@ -163,7 +174,7 @@ def train_whole() -> str:
 
 def compare_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
-    store, found = Path(os.environ.get("ROARBENCH_STORE", ".")), []
+    store, found = find_store(), []
     for name in COMPARED:
         found.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
         print(found[-1], file=sys.stderr, flush=True)
@@ -201,7 +212,7 @@ def images_a_second(begun: Training, seconds_at_most: float, before_step: Callab
 @contextmanager
 def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
     """Write random pixels and map them; yield them with what drops their file from the system's memory."""
-    with tempfile.NamedTemporaryFile(dir=os.environ.get("ROARBENCH_STORE", "."), prefix=".first-gpu-") as file:
+    with tempfile.NamedTemporaryFile(dir=find_store(), prefix=".first-gpu-") as file:
         generator = np.random.default_rng(0)
         for _ in range(count):
             file.write(generator.bytes(3 * side * side))
@@ -219,7 +230,7 @@ def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[
 
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
-    Step("doctor", 50, ("doctor",), "no line that begins with !", "do what its last column says"),
+    Step("doctor", 50, examine, "no line that begins with !", "do what the brackets say"),
     Step("convolution", 40, convolve, "no published rate", "nvidia-smi: another process, a low clock?"),
     Step("pinned copy", 40, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
     Step(
@@ -274,8 +285,7 @@ def try_step(step: Step, store: Path) -> tuple[str, float]:
     if callable(step.work):
         words = [sys.executable, __file__, "--step", step.name]
     elif step.work:
-        words = [str(Path(sys.executable).with_name("roarbench")), *step.work]
-        words += ["--store", str(store)] if step.work[0] in ("run", "plan") else []
+        words = [str(Path(sys.executable).with_name("roarbench")), *step.work, "--store", str(store)]
     else:
         words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "gpu"]
     start, environment = time.monotonic(), os.environ | {"ROARBENCH_STORE": str(store)}

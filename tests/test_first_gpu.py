@@ -14,6 +14,7 @@ import pytest
 import torch
 from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, training, try_step, write_report
 
+from roarbench.cli.doctor import Diagnosis
 from roarbench.compute.streamed_images import StreamedImages
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
@@ -99,6 +100,19 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     assert f"(plan: {whole:.0f} s)" in step.expected
     assert f"{first_gpu.WHOLE_SECONDS / whole:.0%}".replace("%", " %") in step.expected
     assert suite.network_source == "" and suite.dataset_record.channels == 3
+
+
+def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
+    """The last line of doctor's table says nothing about the others."""
+    findings = [
+        Diagnosis("device", "no GPU", False, "install another torch"),
+        Diagnosis("store", "full", False, "free space"),
+        Diagnosis("extra ray", "2.60.0", True, ""),
+    ]
+    monkeypatch.setattr(first_gpu, "examine_machine", lambda store: findings)
+    assert first_gpu.examine() == "! device: no GPU (install another torch); ! store: full (free space)"
+    findings[:2] = []
+    assert first_gpu.examine() == STEPS[0].expected
 
 
 def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
