@@ -6,12 +6,14 @@ import logging
 import os
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +48,16 @@ def choose_device() -> torch.device:
     if SHARING in os.environ:
         raise MachineError("the GPU of this process is no longer available; check nvidia-smi")
     return torch.device("cpu")
+
+
+def choose_clock(device: torch.device) -> Callable[[], float]:
+    """Return a clock in seconds: this process's processor time, or on a GPU the wall time when all its work is done."""
+    return time.process_time if device.type == "cpu" else _read_gpu_clock
+
+
+def _read_gpu_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def find_device(model: nn.Module) -> torch.device:
@@ -225,6 +237,53 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported())
+
+
+@contextmanager
+def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
+    """Compute float32 exactly in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest ones.
+
+    cuDNN rounds to TF32 by default, and matrix products are rounded to what the caller's program has set. TF32 and
+    unrepeatable sums move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
+    """
+    before = _read_float32_settings()
+    _set_float32(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
+    try:
+        yield
+    finally:
+        _set_float32(before)
+
+
+class _Float32(NamedTuple):
+    """torch's settings for float32: those of its older functions, and those of the newer `fp32_precision`."""
+
+    cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
+    products: str  # of `torch.set_float32_matmul_precision`
+    parts: tuple[str, ...]  # by `_list_float32_parts`
+
+
+def _list_float32_parts() -> list[Any]:
+    backends: Any = torch.backends
+    cudnn, mkldnn = backends.cudnn, backends.mkldnn
+    return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
+
+
+def _read_float32_settings() -> _Float32:
+    flags, tf32, products = torch.backends.cudnn, True, "highest"
+    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+        tf32 = flags.allow_tf32
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+    parts = tuple(part.fp32_precision for part in _list_float32_parts())
+    return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
+
+
+def _set_float32(settings: _Float32) -> None:
+    flags = torch.backends.cudnn
+    flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
+    torch.set_float32_matmul_precision(settings.products)
+    for part, precision in zip(_list_float32_parts(), settings.parts, strict=True):
+        part.fp32_precision = precision
 
 
 def limit_compilers(processes: int) -> None:

@@ -243,6 +243,42 @@ def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
         assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
 
 
+def test_a_gpu_is_timed_on_the_wall_after_all_its_work(monkeypatch):
+    """Processor time would count threads that draw noise meanwhile, and the turns of the wait itself."""
+    done = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("waited"))
+    monkeypatch.setattr(devices.time, "perf_counter", lambda: done.append("read") or 7.0)
+    assert devices.choose_clock(torch.device("cuda"))() == 7.0
+    assert done == ["waited", "read"]
+    assert devices.choose_clock(torch.device("cpu")) is devices.time.process_time
+
+
+PROGRAMS = {  # what a caller's program may have set, in torch's older and newer ways
+    "nothing": lambda: None,
+    "older": lambda: torch.set_float32_matmul_precision("medium"),
+    "newer, exact": lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),
+    "newer, products": lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+    "newer, everything": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_back(program):
+    """Torch refuses to read the older settings where newer ones say something else."""
+    everything = torch.backends.fp32_precision
+    with devices.use_exact_float32():  # puts torch's own settings back after the test
+        PROGRAMS[program]()
+        before = devices._read_float32_settings()
+        with devices.use_exact_float32():
+            exact = devices._read_float32_settings()
+            assert set(exact.parts) == {"ieee"} and exact.products == "highest"
+            assert exact.cudnn == (True, False, True, False)
+            with torch.backends.cudnn.flags(enabled=False):  # as code of others may do
+                pass
+        assert devices._read_float32_settings() == before
+        torch.backends.fp32_precision = everything
+
+
 def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_means():
     record = find_dataset("imagenet-128")
     features = record.channels * record.size**2

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normalisation, send_normalisation
 from roarbench.compute.streamed_images import Streamed
-from roarbench.devices import choose_float32_layout, find_device
+from roarbench.devices import choose_float32_layout, find_device, use_exact_float32
 
 _READ = 32  # inputs per step of preparation on a CPU
 
@@ -47,7 +47,7 @@ def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     scales = {norm: send_normalisation(norm, device) for _, norm in networks}
     logits: list[list[Tensor]] = [[] for _ in networks]
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+    with torch.inference_mode(), use_exact_float32():
         for made in _normalise_batches(inputs, indices, scales, device):
             for (model, norm), found in zip(networks, logits, strict=True):
                 found.append(model(made[norm]))

@@ -46,6 +46,7 @@ from roarbench.devices import (
     is_out_of_memory,
     run_compiled_backward,
     send_to_device,
+    use_exact_float32,
 )
 from roarbench.errors import Diverged, NoRoom
 from roarbench.stopping import ENDED, defer_stop, is_stop_requested
@@ -112,7 +113,7 @@ def fit(
 
 def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
     """Let cuDNN choose its fastest kernels, because all batches have the same shape; float32 stays without TF32."""
-    return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
+    return use_exact_float32(benchmark=True)
 
 
 class Training:

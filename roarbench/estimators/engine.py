@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory
+from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory, use_exact_float32
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_settings, list_plain_and_noisy_bases
@@ -228,15 +228,6 @@ def set_exact_modes() -> Iterator[None]:
     """
     with use_exact_float32(), _disable_compiled_code():
         yield
-
-
-def use_exact_float32() -> AbstractContextManager[None]:
-    """Disable TF32 and nondeterministic sums, which cuDNN uses by default.
-
-    Both move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
-    """
-    flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    return cast(AbstractContextManager[None], flags)
 
 
 def _disable_compiled_code() -> AbstractContextManager[None]:
