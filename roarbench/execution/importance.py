@@ -1,6 +1,5 @@
 """Make importance maps for a range of images: by built-in estimators, controls, or a submission in its sandbox."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,14 @@ from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import count_network_cost
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import choose_device, choose_precision, count_available_gpu_bytes, name_device, send_to_device
+from roarbench.devices import (
+    choose_clock,
+    choose_device,
+    choose_precision,
+    count_available_gpu_bytes,
+    name_device,
+    send_to_device,
+)
 from roarbench.enums import TEST_IDS, Making, Precision, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import count_passes, find_estimator
@@ -194,7 +200,8 @@ def find_map_device(estimator: Estimator) -> str:
 
 def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
-    start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
+    clock = choose_clock(choose_device())
+    start, first, one = clock(), parts[0].explained, parts[0].estimators[0]
     asked = first.work.suite.maps if one.uses_shared_pass else Making.FLOAT32
     models = [
         None if one.control else _load_network(each, one.explained_variant, asked, each.store.read_checksum())
@@ -216,9 +223,7 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
         made.append(compute_maps_together(subjects, precision, told.append))
-    if choose_device().type == "cuda":
-        torch.cuda.synchronize()  # kernels run asynchronously, and the clock is read next
-    seconds = time.process_time() - start
+    seconds = clock() - start
     of_one = seconds / sum(sum(count_passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [

@@ -26,6 +26,7 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
 from roarbench.devices import (
     COMPILING,
+    choose_clock,
     choose_device,
     choose_precision,
     describe_compilation_failure,
@@ -145,7 +146,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
     inputs, seconds = draw_random_degraded_images(record.shape, images, where), 0.0
     training = Training(model, inputs, labels, _find_normalisation(record), short, 0)
-    clock = _choose_clock(where)
+    clock = choose_clock(where)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
@@ -199,19 +200,10 @@ def _time_second_call(work: Callable[[], object], wanted: bool = True) -> float:
     if not wanted:
         return 0.0
     work()
-    clock = _choose_clock(choose_device())
+    clock = choose_clock(choose_device())
     start = clock()
     work()
     return clock() - start
-
-
-def _choose_clock(where: torch.device) -> Callable[[], float]:
-    return time.process_time if where.type == "cpu" else _read_gpu_clock
-
-
-def _read_gpu_clock() -> float:
-    torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 def draw_random_degraded_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:

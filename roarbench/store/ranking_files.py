@@ -109,7 +109,7 @@ class ExplainedBatches(NamedTuple):
 class MapProvenance(NamedTuple):
     """The computation of the maps behind stored bit-planes: its time, network and batches."""
 
-    seconds: float  # processor time of the maps
+    seconds: float  # processor time of the maps; wall time on a GPU
     weights: str = ""  # checksum of the explained network's weights; empty for controls
     batches: Sequence[ExplainedBatches] = ()  # batches of all images in order; empty if not recorded
     # number of noisy copies per image with the image's own predicted class; empty for maps without noisy copies, or if

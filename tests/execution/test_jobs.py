@@ -74,6 +74,14 @@ def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_be
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
+def test_maps_take_the_time_of_the_clock_of_their_device(work, monkeypatch):
+    """Two controls share it equally."""
+    monkeypatch.setattr(importance, "choose_clock", lambda device: iter([10.0, 14.0]).__next__)
+    request = [(work.explained[0], name) for name in ("random", "sobel")]
+    made = importance.make_maps_for_networks(request, Split.TEST, 0, 8)
+    assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]
+
+
 def test_rankings_of_another_reference_are_refused(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
