@@ -69,6 +69,16 @@ def fit_on_one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
+def describe_type(value: object) -> str:
+    """Describe what an object is, for messages: `an int`, `None`, `the class CNN`."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' or kind == 'ndarray' else 'a'} {kind}"
+
+
 def capitalize(words: str) -> str:
     """Capitalise the first letter."""
     return words[:1].upper() + words[1:]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
+from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import (
     Range,
     check_labels,
@@ -28,9 +29,8 @@ from roarbench.api.inputs import (
     read_labels,
 )
 from roarbench.api.network_source import add_two_class_function, write_network_source
-from roarbench.api.removal import set_evaluation_mode
 from roarbench.compute.external_networks import add_second_logit, read_logits
-from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits
+from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits, warn_of_sigmoid
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
@@ -40,7 +40,7 @@ from roarbench.plan.new_suite import BASE, write_recipe_lines
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
-from roarbench.text import fit_on_one_line, format_percent
+from roarbench.text import describe_type, fit_on_one_line, format_percent
 
 Arrays = tuple[Any, Any]  # images and labels
 _FEW = 4  # images for checks of a network
@@ -95,8 +95,7 @@ def write_array_suite(
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    few = splits[Split.TEST].images[:_FEW]
-    given = _convert_network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
+    given = _convert_network(model, splits[Split.TEST].images, network, say)
     for split, one in splits.items():
         check_labels(one.labels, given.classes, f"{split} labels")
     kept = find_value_range(next(iter(splits.values())).images.numpy())
@@ -173,7 +172,7 @@ def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
 
 def _read_pair(pair: Any, split: Split) -> Given:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise CallerError(f"{split} is a {type(pair).__name__}, expected a pair (images, labels)")
+        raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
     images = read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
@@ -181,18 +180,20 @@ def _read_pair(pair: Any, split: Split) -> Given:
     return Given(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _convert_network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
+def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
     """Convert a network to files and try it on some images; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
+        raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
     source, function = _split_file_name(file) if file else (write_network_source(model), "network")
-    with set_evaluation_mode([model]):
-        few = move_to_model(model, few)
+    with borrow_networks([model]):
+        few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
         whole = add_second_logit(model, few)
         check_network(whole, few)
         given = GivenNetwork(whole, source, function, compute_checked_logits(whole, few).shape[1])
         if whole is not model:
+            for line in warn_of_sigmoid(whole, move_to_model(model, images[:_TRIED])):
+                say(f"warning: {line}")
             source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
             given = given._replace(source=source, function=function)
         try:
@@ -238,7 +239,7 @@ def _check_steps(
             say(f"{seen}; they are clipped to {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
     some = splits[Split.TEST].images[:_TRIED]
     again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
-    with set_evaluation_mode([given.model]):
+    with borrow_networks([given.model]):
         changed = sum(map(int, _predict(given.model, some) != _predict(given.model, again)))
     if changed > _CHANGED * len(some):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"

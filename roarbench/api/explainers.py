@@ -13,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.borrowed_networks import NetworkState
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import hash_images, rank_maps
+from roarbench.api.removal import describe_unfitting_shape, hash_images, rank_maps
 from roarbench.api.submission_source import is_quantus_signature
+from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.enums import Unit
@@ -24,7 +26,8 @@ from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import Maps, compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
-from roarbench.submissions.adapters import adapt_captum, adapt_quantus
+from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
+from roarbench.text import describe_type, format_count
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
@@ -103,14 +106,18 @@ class Explainers:
         def try_batch(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
             try:
                 self.rank(item[0].replace_network(networks), item[1])
-            except (CallerError, RunError) as error:
+            except (CallerError, RunError, RuntimeError) as error:
                 return error
             return None
 
         called = []
         for each in batches:
+            state = NetworkState(each.model)
             with self._report_all_failures(each):
                 called.append(self.call_functions(each))
+            if state.restore():
+                names = ", ".join(self.others)
+                raise CallerError(f"{names} changed the network (weights or mode); use copy.deepcopy(model)")
         for each, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
             with self._report_all_failures(each):
                 if error:
@@ -122,6 +129,12 @@ class Explainers:
             yield
         except (CallerError, RunError) as error:
             raise self._find_failures(explained) or error from None
+        except RuntimeError as error:  # from torch
+            if have_logits_gradient(explained.model, move_to_model(explained.model, explained.images)):
+                raise
+            seen = f"the logits of network {explained.number + 1} have no gradient, because its forward uses no_grad, "
+            remedy = "remove these, or use an estimator without gradients, such as 'occlusion'"
+            raise CallerError(f"{seen}inference_mode, detach or NumPy; {remedy}") from error
 
     def _find_failures(self, explained: Explained) -> CallerError | None:
         """Return one error for all built-in estimators that cannot explain a network; None without failures."""
@@ -132,7 +145,9 @@ class Explainers:
             except (CallerError, RunError) as error:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
-        said = f"network {explained.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
+        said = f"network {explained.number + 1} cannot be explained by {why}"
+        if len(faults) > 1 or not why.endswith(" out"):
+            said += f"; leave out {', '.join(faults)}"
         return CallerError(said) if faults else None
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
@@ -184,8 +199,10 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
 
 
 def _check_finite(maps: Tensor, rows: Tensor) -> None:
-    finite = (maps.isfinite().flatten(1).all(1) if maps.ndim else maps.isfinite()).cpu()
-    if len(maps) == len(rows) and not finite.all():
+    if maps.ndim < 2 or len(maps) != len(rows):  # `rank_maps` reports the shape
+        return
+    finite = maps.isfinite().flatten(1).all(1).cpu()
+    if not finite.all():
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 
 
@@ -195,7 +212,7 @@ def _name_ids(given: Any) -> dict[str, str]:
         given = [given]
     for one in (listed := list(given)):
         if not isinstance(one, str):
-            raise CallerError(f'an estimator is a {type(one).__name__} without a name; write {{"mine": …}}')
+            raise CallerError(f'an estimator is {describe_type(one)} without a name; write {{"mine": …}}')
     return {name: name for name in listed}
 
 
@@ -213,14 +230,16 @@ def _find_estimator_or_control(name: str) -> Estimator:
 
 
 def _read_explainer(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
+    if isinstance(given, nn.Module):
+        raise CallerError(f"{name} is the network {type(given).__name__}; expected a function of {_TAKES}")
     if callable(given):
         return _wrap_function(name, given)
     if isinstance(given, Sequence | np.ndarray | Tensor):
         return _wrap_arrays(name, given, images, networks)
-    kind = type(given).__name__
     if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
+        kind = type(given).__name__
         raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
-    raise CallerError(f"{name} is a {kind}; expected a function of {_TAKES}")
+    raise CallerError(f"{name} is {describe_type(given)}; expected a function of {_TAKES}")
 
 
 class _Centred(nn.Module):
@@ -243,8 +262,8 @@ def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
         generator = torch.Generator().manual_seed(int(explained.ids[0]))
         found = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
         if not isinstance(found, Tensor | np.ndarray):
-            raise CallerError(f"{name} returned {type(found).__name__}, expected a tensor or an array of maps")
-        return to_tensor(found)
+            raise CallerError(f"{name} returned {describe_type(found)}, expected a tensor or an array of maps")
+        return to_tensor(found, f"maps of {name}")
 
     return explain
 
@@ -261,14 +280,14 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = sum(one.default is one.empty for one in plain)
     if isinstance(given, type) and hasattr(given, "attribute"):
-        if needed > 1:
+        if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
             remedy = "pass a function of the network that returns the object"
             raise CallerError(f"{name} needs more arguments than a network; {remedy}")
         return adapt_captum(given)
     if is_quantus_signature(signature):
         return _adapt_quantus(name, given)
     if needed == 3:
-        return lambda model, images, targets, generator: given(model, images, targets)
+        return adapt_function(given)
     if needed == 1:
         return adapt_captum(lambda model: _adapt_attribute(name, given(model)))
     if needed == 4:
@@ -293,22 +312,23 @@ def _adapt_quantus(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
 
 def _adapt_attribute(name: str, made: Any) -> Any:
     if not hasattr(made, "attribute"):
-        seen = f"{name} takes only the network and returned a {type(made).__name__}"
+        seen = f"{name} takes only the network and returned {describe_type(made)}"
         raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
     return made
 
 
 def _wrap_arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     """Wrap precomputed maps: one array per network, of all images."""
-    listed = [given] if isinstance(given, np.ndarray | Tensor) else list(given)
+    single = isinstance(given, np.ndarray | Tensor) and given.ndim < 5
+    listed = [given] if single else list(given)  # one array may hold the maps of all networks, (networks, n, c, h, w)
     if len(listed) != networks:
-        raise CallerError(f"{name} has {len(listed)} arrays of maps, expected {networks}: one for each network")
+        seen = f"{name} has {format_count(len(listed), 'array')} of maps"
+        raise CallerError(f"{seen}, expected {networks}: one for each network")
     made = [to_tensor(one, f"maps of {name}") for one in listed]
     n, _, h, w = images.shape
     for one in made:
         if tuple(one.shape) not in (tuple(images.shape), (n, 1, h, w), (n, h, w)):
-            seen = f"{name} has maps of shape {tuple(one.shape)}"
-            raise CallerError(f"{seen}, expected {tuple(images.shape)}, {(n, 1, h, w)} or {(n, h, w)}")
+            raise CallerError(f"the maps of {name} {describe_unfitting_shape(tuple(one.shape), tuple(images.shape))}")
         try:
             _check_finite(one, torch.arange(n))
         except CallerError as error:

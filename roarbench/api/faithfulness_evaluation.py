@@ -1,28 +1,33 @@
 """Evaluate the maps of one network without training: accuracy under removal, and own-network gain."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from roarbench.analysis.result_consistency import is_at_chance
+from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import ask_networks, read_explainers
 from roarbench.api.faithfulness_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import Removal, list_networks, make_replacer, prepare_network, read_fill, set_evaluation_mode
+from roarbench.api.removal import Removal, list_networks, make_replacer, prepare_network, read_fill
 from roarbench.api.score_maps import Answers, Column, Request, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
+from roarbench.text import format_percent
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
+_FEWEST = 20  # images for a warning that the network is at chance
 
 
 def check(
@@ -62,17 +67,27 @@ def check(
     replace = {fill: make_replacer(pixels, fill) for fill in fills}
     columns = [Column(order, fill, _select_levels(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
-    with set_evaluation_mode(models):
+    with borrow_networks(models):
         networks = [prepare_network(each, pixels, _name_network(number)) for number, each in enumerate(models)]
         threads, logits = NetworkThreads.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
+        _warn_at_chance(targets == classes, logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own, fill = Removal.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
         request = Request(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
         explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
         answers = score_maps(request, explainers, threads)
     return _make_table(answers, (targets == classes).numpy(), request)
+
+
+def _warn_at_chance(correct: Tensor, classes: int) -> None:
+    """Warn of a network that does not recognise the images; their preprocessing is the usual cause."""
+    count, total = int(correct.sum()), len(correct)
+    if total >= _FEWEST and is_at_chance(count, total, classes):
+        seen = f"the network classifies {count} of {total} images correctly, which is not significantly above chance"
+        remedy = "check normalisation, labels and weights"
+        warnings.warn(f"{seen} ({format_percent(1 / classes)} %); {remedy}", stacklevel=3)
 
 
 def _name_network(number: int) -> str:
@@ -99,4 +114,4 @@ def _make_table(answers: Mapping[str, Answers], untouched: NDArray[np.bool_], re
         gains[OWN] = {name: found.gain if found else nothing for name, found in own.gains.items()}
         levels[OWN] = own.levels
         fixed |= {(OWN, name) for name, found in own.gains.items() if found is None}
-    return CheckTable(gains, levels, len(untouched), own, frozenset(fixed))
+    return CheckTable(gains, levels, len(untouched), own, frozenset(fixed), float(untouched.mean()))

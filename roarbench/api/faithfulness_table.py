@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roarbench.api.own_network_table import GainTable, OwnNetworkTable
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.verdicts import Verdict, judge_comparisons
-from roarbench.text import format_count, format_interval
+from roarbench.text import format_count, format_interval, format_percent
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +26,7 @@ class CheckTable(GainTable):
         levels: Removal fractions by column.
         images: Number of images.
         own_network: The own-network column as a table of its own, with verdicts; None without siblings.
+        accuracy: The network's accuracy on the untouched images, in [0, 1].
     """
 
     gains: Mapping[str, Mapping[str, Sample]]
@@ -34,6 +35,7 @@ class CheckTable(GainTable):
     own_network: OwnNetworkTable | None = None
     # (column, name) pairs whose gain is 0 by construction
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    accuracy: float | None = None
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 by construction."""
@@ -96,7 +98,9 @@ class CheckTable(GainTable):
     @property
     def disagreement(self) -> str:
         """Describe in one sentence the leader of each column, and the pairs whose order changes significantly."""
-        leads = ", ".join(f"{name or 'no single row'} leads {column}" for column, name in self.leaders.items())
+        leads = ", ".join(f"{name} leads {column}" for column, name in self.leaders.items() if name)
+        if tied := [column for column, name in self.leaders.items() if not name]:
+            leads = ", ".join(filter(None, [leads, f"no single row leads {' or '.join(tied)}"]))
         pairs = self.reversed
         if not pairs:
             return f"{leads}; no pair of rows has significantly opposite orders in two columns."
@@ -109,10 +113,11 @@ class CheckTable(GainTable):
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
-        own = self.own_network
+        own, known = self.own_network, self.accuracy is not None
+        accuracy = f", of which the network classifies {format_percent(self.accuracy)} % correctly" if known else ""
         agree = f" {OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (
-            f"{self.disagreement}\n{format_count(self.images, 'image')}; {levels}.\n"
+            f"{self.disagreement}\n{format_count(self.images, 'image')}{accuracy}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
             f"Random's, lerf: less).{agree}\n"
             f"95 % intervals over images{f'; those of {OWN} also over networks' if own else ''}."

@@ -3,20 +3,24 @@
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import PIL.Image
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.utils.data import DataLoader, Dataset
 
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels, is_deep_grey
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
-from roarbench.text import fit_on_one_line
+from roarbench.text import describe_type, fit_on_one_line
 
 _FAR = 1e-4  # share of outlying values at each end
 _SAMPLE = 10**6  # values per channel for the quantiles
@@ -29,7 +33,7 @@ class Range(NamedTuple):
     high: NDArray[np.float64]
 
 
-def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
+def to_array(given: Any, what: str = "the values", wanted: str = "real numbers") -> NDArray[Any]:
     """Convert an array, a tensor or nested lists of numbers to a numeric array in native byte order."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
@@ -39,9 +43,21 @@ def to_array(given: Any, what: str = "the values") -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
         raise CallerError(f"{what} cannot be read as an array ({seen}); pass one array or tensor") from None
+    if found.dtype == object and found.size and all(isinstance(one, Real) for one in found.flat):
+        found = np.array(found.tolist())  # from pandas
     if found.dtype.kind not in "biuf":
-        raise CallerError(f"{what} have type {found.dtype}, expected real numbers")
+        raise CallerError(f"{what} {_describe_values(found)}, expected {wanted}")
     return np.ascontiguousarray(found) if found.ndim else found
+
+
+def _describe_values(found: NDArray[Any]) -> str:
+    """Describe values that are not numbers, as the predicate of a sentence."""
+    if not found.size or found.dtype.kind not in "OUS":
+        return f"have type {found.dtype}"
+    first = next((one for one in found.flat if not isinstance(one, Real)), None)
+    if isinstance(first, str | bytes):
+        return f"are text, such as {str(first)!r}"
+    return f"are {describe_type(first)}" if found.ndim == 0 else f"hold {describe_type(first)}"
 
 
 def _detach(given: Tensor) -> Tensor:
@@ -56,22 +72,36 @@ def to_tensor(given: Any, what: str = "the values") -> Tensor:
 
 def read_images(given: Any, what: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
+    if remedy := _advise_on_images(given):
+        raise CallerError(f"{what} are {describe_type(given)}; {remedy}")
     found = to_array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
         seen = f"{what} have shape {found.shape} and type {found.dtype}"
-        remedy = "; write (images / 255 - mean) / std, as for the network" if found.dtype.kind == "u" else ""
+        remedy = "; write (images / 255 - mean) / std, as for the network" if found.dtype.kind in "iu" else ""
         raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
         found = found.astype(np.float32, copy=False)
     if not np.isfinite(found).all():
         number = int(np.argmin(np.isfinite(found).all((1, 2, 3))))
         raise CallerError(f"{what}: number {number} holds NaN or infinity; expected finite numbers")
-    return torch.as_tensor(found)
+    return torch.as_tensor(found if found.flags.writeable else found.copy())  # torch warns of read-only memory
+
+
+def _advise_on_images(given: Any) -> str:
+    """Return what to write for objects that hold images but are no arrays; an empty string for all others."""
+    if isinstance(given, DataLoader):
+        return "write torch.cat([images for images, labels in loader])"
+    if isinstance(given, Dataset):
+        return "write torch.stack([image for image, label in dataset])"
+    first = given[0] if isinstance(given, list | tuple) and given else given
+    if isinstance(first, str | Path | PIL.Image.Image):
+        return "photographs and their paths are prepared by rb.Preprocessing(…)(list)"
+    return ""
 
 
 def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
     """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1)."""
-    found = to_array(given, what)
+    found = to_array(given, what, "the numbers of the network's outputs, from 0")
     found = found[:, 0] if found.shape == (count, 1) else found
     if found.shape != (count,):
         raise CallerError(
@@ -128,6 +158,8 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
     if any(one.is_meta for one in weights):
         seen = f"{name} is on the device meta, where weights have no numbers"
         raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
+    if any(map(is_lazy, model.parameters())):
+        raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
     others = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
     if not others:
         return model

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import Removal, list_networks, prepare_network, read_fill, set_evaluation_mode
+from roarbench.api.removal import Removal, list_networks, prepare_network, read_fill
 from roarbench.api.score_maps import Answers, Request, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
@@ -173,7 +174,7 @@ def own_network_gain(
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
     removal = Removal.read(order, levels, unit)
-    with set_evaluation_mode(models):
+    with borrow_networks(models):
         models = [prepare_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = NetworkThreads.start(models, pixels)
         agreed = find_agreed_images(logits)

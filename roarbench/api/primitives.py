@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
 from roarbench.api.removal import (
     Removal,
@@ -22,7 +23,6 @@ from roarbench.api.removal import (
     read_fill,
     read_order,
     read_pixels,
-    set_evaluation_mode,
     split_into_batches,
 )
 from roarbench.compute import degrade as fills
@@ -268,7 +268,7 @@ def perturbation_curve(
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, seed)
     removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
-    with set_evaluation_mode([model]):
+    with borrow_networks([model]):
         network = prepare_network(model, pixels)
         logits = torch.stack(
             [

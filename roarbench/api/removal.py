@@ -20,17 +20,18 @@ from roarbench.compute.external_networks import (
     read_logits,
     wrap_to_return_logits,
 )
-from roarbench.compute.network_checks import check_network
+from roarbench.compute.network_checks import check_network, warn_of_sigmoid
 from roarbench.devices import choose_float32_layout
 from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
-from roarbench.estimators.engine import set_exact_modes
 from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
+from roarbench.text import describe_type
 
 _PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
 _SCORED = 4 * 224**2  # pixels per forward pass, for the same reason
 _FEW = 4  # images for checks of a network
+_SOME = 64  # images for the check of a network with one output
 
 Replace = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
@@ -73,6 +74,8 @@ def read_pixels(images: Any) -> Tensor:
 def read_fill(pixels: Tensor, given: Any) -> Tensor:
     """Return the fill value, float32 (c,): the given one, or the mean of these images' channels."""
     value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
+    if given is None and not value.isfinite().all():
+        raise CallerError("images hold NaN or infinity, so their mean is no fill value; expected finite numbers")
     if value.shape != pixels.shape[1:2]:
         raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
     if not value.isfinite().all():
@@ -96,10 +99,25 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     found = to_array(maps, "maps")
     if found.ndim not in (3, 4) or not found.size:
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    if shape and found.shape[1:] not in (shape, (1, *shape[1:]), shape[1:]):
+        raise CallerError(f"maps {describe_unfitting_shape(found.shape, (len(found), *shape))}")
     found = drop_channel_axis(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
     with reraise_as_caller_error():
         return ranking.arrange_features(found, (c, h, w), unit)
+
+
+def describe_unfitting_shape(seen: tuple[int, ...], images: tuple[int, ...]) -> str:
+    """Describe the shape of maps that does not fit images (n, c, h, w), and how to change it."""
+    n, c, h, w = images
+    said = f"have shape {seen}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}"
+    if seen in ((n, h, w, c), (n, h, w, 1)):
+        return f"{said}; write maps.permute(0, 3, 1, 2)"
+    if seen == (n, w, c, h):
+        return f"{said}; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
+    if len(seen) > 2 and seen[0] == n and seen[-2:] != (h, w):
+        return f"{said}; resize them, for example with torch.nn.functional.interpolate"
+    return said
 
 
 def rank_maps(
@@ -167,28 +185,8 @@ def list_networks(given: Any) -> list[nn.Module]:
         raise CallerError(f"networks is a single {type(given).__name__}; write [model, sibling_1, sibling_2]")
     for number, one in enumerate(listed := list(given), 1):
         if not isinstance(one, nn.Module):
-            raise CallerError(f"network {number} is a {type(one).__name__}, expected a torch.nn.Module")
+            raise CallerError(f"network {number} is {describe_type(one)}, expected a torch.nn.Module")
     return listed
-
-
-@contextmanager
-def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
-    """Put networks into evaluation mode, and use exact float32 and no compiled code; CallerError for other objects.
-
-    The settings, and the mode of every module, are restored at the end.
-    """
-    for model in models:
-        if not isinstance(model, nn.Module):
-            raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
-    before = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        model.eval()
-    try:
-        with set_exact_modes():
-            yield
-    finally:
-        for module, training in before:
-            module.training = training
 
 
 def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
@@ -200,8 +198,13 @@ def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network")
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = add_second_logit(wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few), few)
-    for warning in check_network(network, few, name):
+    given = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)
+    network = add_second_logit(given, few)
+    found = check_network(network, few, name)
+    if network is not given:
+        some = pixels[:: -(-len(pixels) // _SOME)]
+        found += warn_of_sigmoid(network, move_to_model(model, some.clone()), name)
+    for warning in found:
         warnings.warn(warning, stacklevel=3)
     return network
 

@@ -13,6 +13,7 @@ from roarbench.compute.network_table import MODELS
 from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
+from roarbench.text import describe_type
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
@@ -104,7 +105,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
         remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
-        raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
+        raise CallerError(f"{function} of {file} returned {describe_type(made)}, expected a torch.nn.Module")
     _check_weights(made, f"{function} of {file}")
     if not isinstance(made, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         made.register_forward_hook(_take_logits)  # unlike a wrapper, a hook leaves the names of the weights as they are
@@ -201,8 +202,11 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
         return model
     if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
         return model
+    if not output.is_floating_point():  # classes instead of logits, which `network_checks.check_network` reports
+        return model
     # an output (n,) gets a second axis, even for n = 1
     column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))
-    head = nn.Linear(1, 2, bias=False).to(output)
+    # on the device meta no weights are drawn from torch's global generator
+    head = nn.Linear(1, 2, bias=False, device="meta").to_empty(device=output.device).to(output)
     head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
     return nn.Sequential(model, *column, head).eval()

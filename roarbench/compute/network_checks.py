@@ -1,17 +1,19 @@
 """Check a network before use: an image's logits must depend on that image alone."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from roarbench.compute.external_networks import read_logits
+from roarbench.compute.external_networks import TWO_CLASSES, read_logits
 from roarbench.devices import is_out_of_memory
 from roarbench.errors import CallerError
 from roarbench.stopping import convert_exit_to_error
-from roarbench.text import fit_on_one_line
+from roarbench.text import describe_type, fit_on_one_line
 
 _NETWORK = "the network"
+_CHANNELS = (1, 3, 4)  # usual numbers of channels
 
 
 @torch.no_grad()
@@ -74,17 +76,28 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         if is_out_of_memory(error):
             raise
         seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
-        raise CallerError(f"{name} does not accept images of shape {shape} ({seen})") from error
+        last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
+        remedy = "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if last else ""
+        raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     if not isinstance(logits, Tensor):
-        seen = f"a {type(logits).__name__}"
+        seen = describe_type(logits)
     elif logits.ndim != 2 or len(logits) != n or not logits.is_floating_point():
         seen = f"{logits.dtype} of shape {tuple(logits.shape)}".removeprefix("torch.")
     elif not logits.isfinite().all():
         seen = "logits that are NaN or infinite"
     else:
         return logits
-    raise CallerError(f"{name} returned {seen} for images of shape {shape}; expected finite logits ({n}, classes)")
+    remedy = "; wrap it in a module whose forward returns them" if isinstance(logits, Sequence | Mapping) else ""
+    wanted = f"expected finite logits ({n}, classes){remedy}"
+    raise CallerError(f"{name} returned {seen} for images of shape {shape}; {wanted}")
+
+
+@torch.enable_grad()
+def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
+    """Return whether torch can compute the gradient of a network's logits with respect to the images."""
+    found: bool = read_logits(model(images.clone().requires_grad_())).requires_grad
+    return found
 
 
 def are_logits_equal(one: Tensor, other: Tensor) -> bool:
@@ -104,9 +117,33 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
         seen, without = "probabilities", "softmax"
     elif bool((exact.logsumexp(1).abs() <= rounding).all()):
         seen, without = "logarithms of probabilities", "log_softmax"
+    elif _are_like_probabilities(exact):
+        seen, without = "numbers from 0 to 1", "sigmoid"
     else:
         return []
     return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
+
+
+def warn_of_sigmoid(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
+    """Return a warning if the single logit of a binary network seems to be a probability.
+
+    Args:
+        model: Made by `add_second_logit`, in eval mode.
+        images: Many normalised images, float (n, c, h, w).
+        name: The network's name in messages.
+    """
+    with torch.no_grad():
+        single = read_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
+    if not _are_like_probabilities(single):
+        return []
+    seen = f"{name} seems to return probabilities of class 1 instead of logits; as logits all of them mean class 1"
+    return [f"{seen}, so remove its last sigmoid"]
+
+
+def _are_like_probabilities(found: Tensor) -> bool:
+    """Return whether all numbers are from 0 to 1, some of them on either side of 0.5."""
+    low, high = float(found.min()), float(found.max())
+    return 0 <= low < 0.5 < high <= 1
 
 
 def _list_tensors_outside_state(model: nn.Module) -> list[str]:

@@ -203,7 +203,9 @@ def compute_maps_together(
 
 
 def _check_subjects(subjects: Sequence[Subject]) -> None:
-    if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
+    models = [each.model for each in subjects if each.model is not None]
+    # a frozen script has no modes
+    if any(getattr(module, "training", False) for model in models for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
     ids = subjects[0].batch.ids
     if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):

@@ -51,6 +51,15 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
     return estimate
 
 
+def adapt_function(given: Callable[[nn.Module, Tensor, Tensor], Any]) -> EstimateFunction:
+    """Adapt a callable that takes a model, images and targets and returns their maps."""
+
+    def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
+        return _call_seeded(lambda: given(model, images, targets), generator)
+
+    return estimate
+
+
 def adapt_captum(make_attribution: Callable[[nn.Module], Any]) -> EstimateFunction:
     """Adapt a callable that takes a model and returns an object with `attribute(inputs, target=…)`."""
 

@@ -22,6 +22,7 @@ def images():
 
 
 LABELS = np.arange(40) % 2
+pytestmark = pytest.mark.filterwarnings("ignore:the network classifies .* not significantly above chance")
 
 
 def gradient(model, images, targets):
@@ -174,6 +175,18 @@ def test_text_names_rows_columns_and_the_sentence(table, tmp_path):
     assert (tmp_path / "check.png").stat().st_size > 5000
 
 
+def test_accuracy_on_untouched_images_is_told_and_chance_is_a_warning(networks, images):
+    right = networks[0](images).argmax(1)
+    assert "40 images, of which the network classifies 100.0 % correctly; morf" in (
+        text := rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
+    ), text
+    with pytest.warns(
+        UserWarning, match="classifies 0 of 40 images correctly, .* above chance \\(50.0 %\\); check norm"
+    ):
+        found = rb.check(networks[0], images, 1 - right, "grad", fills=("mean",))
+    assert found.accuracy == 0.0
+
+
 def test_the_sentence_tells_where_columns_disagree():
     noise = np.random.default_rng(0).normal(size=(2, 2000))
 
@@ -186,7 +199,7 @@ def test_the_sentence_tells_where_columns_disagree():
     unclear = CheckTable({"x": column(9, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
     assert "no pair of rows has significantly opposite orders" in unclear.disagreement
     tied = CheckTable({"x": column(0, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
-    assert tied.disagreement.startswith("no single row leads x, b leads y; ")
+    assert tied.disagreement.startswith("b leads y, no single row leads x; ")
 
 
 @pytest.mark.parametrize(

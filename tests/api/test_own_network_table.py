@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from captum.attr import InputXGradient, LayerGradCam
+from captum.attr import InputXGradient, LayerGradCam, NoiseTunnel
 from torch import nn
 
 import roarbench as rb
@@ -123,19 +123,25 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
         ({"levels": (30,)}, "write 0.3 for 30 %"),
         ({"order": "most"}, "order 'most'"),
         ({"estimators": {}}, "there are no estimators"),
-        ({"estimators": {"a": 3}}, "a is a int"),
+        ({"estimators": {"a": 3}}, "a is an int"),
         ({"estimators": {"a": [torch.zeros(60, 6, 6)] * 2}}, "2 arrays of maps, expected 3"),
-        ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "maps of shape \\(9, 6, 6\\)"),
-        ({"estimators": {"a": lambda model: None}}, "a takes only the network and returned a NoneType"),
+        ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "the maps of a have shape \\(9, 6, 6\\)"),
+        ({"estimators": {"a": lambda model: None}}, "a takes only the network and returned None"),
         ({"estimators": {"a": InputXGradient(nn.Identity())}}, "pass the class InputXGradient"),
         ({"estimators": {"a": InputXGradient(nn.Identity()).attribute}}, "is bound to a captum object"),
         ({"estimators": {"a": LayerGradCam}}, "a needs more arguments than a network; pass a function of the network"),
-        ({"estimators": {"a": [None] * 3}}, "maps of a have type object"),
+        ({"estimators": {"a": [None] * 3}}, "maps of a are None"),
         ({"estimators": {3: "grad"}}, "the name of an estimator is 3, expected a string"),
         ({"estimators": {"a": [torch.full((60, 6, 6), float("nan"))] * 3}}, "a: the map of image 0 holds NaN"),
         ({"estimators": torch.zeros(60, 6, 6)}, 'a Tensor without a name; write {"mine": …}'),
         ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "a for network 1: maps have shape"),
         ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "a for network 1: the map of image \\d+ holds NaN"),
+        ({"estimators": {"a": NoiseTunnel}}, "a needs more arguments than a network; pass a function of the network"),
+        ({"estimators": {"a": nn.Identity()}}, "a is the network Identity; expected a function of"),
+        ({"estimators": {"a": lambda m, x, y: x[:, 0, 0, 0]}}, r"a for network 1: maps have shape \(2,\)"),
+        ({"estimators": {"a": lambda m, x, y: x[..., :5, :5]}}, r"a .* \(2, 2, 5, 5\), expected .*; resize them"),
+        ({"estimators": {"a": lambda m, x, y: x.permute(0, 2, 3, 1)}}, r"write maps.permute\(0, 3, 1, 2\)"),
+        ({"estimators": {"a": lambda m, x, y: x + 0j}}, "maps of a have type complex64"),
         ({"estimators": "linear-classifier"}, "needs a suite"),
         ({"estimators": {"a": Path("x/mine.py")}}, "a is the file x/mine.py, and only rb.evaluate runs files"),
         ({"estimators": "mine.py"}, "pass its function: from mine import estimate$"),
@@ -167,6 +173,27 @@ def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
     noisy[1].train = lambda mode=True: noisy[1]  # stays in training mode, where it draws
     with pytest.raises(CallerError, match="network 2 gives different logits for the same images when called again"):
         rb.own_network_gain([networks[0], noisy, networks[2]], images, "grad", levels=LEVELS)
+
+
+@pytest.mark.parametrize(
+    "given", ["grad", "ig", "gb", lambda m, x, y: torch.autograd.grad(m(x.requires_grad_()).sum(), x)[0]]
+)
+def test_logits_without_a_gradient_are_told(networks, images, given):
+    class NoGradient(nn.Sequential):
+        @torch.no_grad()
+        def forward(self, x):
+            return super().forward(x)
+
+    models = [networks[0], NoGradient(networks[1]), networks[2]]
+    with pytest.raises(CallerError, match="the logits of network 2 have no gradient, .* such as 'occlusion'$"):
+        rb.own_network_gain(models, images, {"a": given})
+    assert rb.own_network_gain(models, images[:9], "occlusion").networks == 3
+
+
+def test_one_array_may_hold_the_maps_of_all_networks(networks, images):
+    maps = torch.randn(3, 60, 2, 6, 6, generator=torch.Generator().manual_seed(2))
+    one, two = (rb.own_network_gain(networks, images, {"a": given}) for given in (maps, list(maps)))
+    assert one.gain("a") == two.gain("a")
 
 
 def test_networks_of_one_logit_are_those_of_two_classes(networks, images):

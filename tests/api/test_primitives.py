@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import roarbench
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.bootstrap import Bootstrap
 
 IMAGES = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]], [[[1.0, 2.0], [3.0, 4.0]]]])  # (2, 1, 2, 2)
+LAST = torch.zeros(2, 5, 5, 1)  # images with the channels last
 MAPS = torch.tensor([[[4.0, 3.0], [2.0, 1.0]], [[-1.0, 0.0], [5.0, 2.0]]])  # (2, 2, 2)
 
 
@@ -160,6 +163,33 @@ def test_a_curve_fills_as_suites_do_by_name():
         assert seen[-1] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: (y[:, 1:] - 5).sigmoid(), "seems to return probabilities of class 1 instead of logits.* sigmoid$"),
+        (lambda y: (y - 5.5).sigmoid(), "returns numbers from 0 to 1 instead of logits, .* remove its last sigmoid$"),
+        (lambda y: y.softmax(1), "returns probabilities instead of logits, .* remove its last softmax$"),
+    ],
+)
+def test_outputs_that_are_no_logits_are_told(change, words):
+    with pytest.warns(UserWarning, match=words):
+        roarbench.perturbation_curve(Last(change), IMAGES, [1, 0], MAPS)
+
+
+def test_the_caller_s_read_only_images_are_read_without_a_warning():
+    images = IMAGES.numpy().copy()
+    images.setflags(write=False)
+    assert roarbench.perturbation_curve(First(), images, [1, 0], MAPS) == curve()
+
+
+@pytest.mark.parametrize("freeze", [torch.jit.freeze, lambda scripted: scripted])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_scripted_network_has_the_curve_of_its_module(freeze):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval()
+    scripted = freeze(torch.jit.script(model))
+    assert curve(model=scripted) == curve(model=model)
+
+
 def test_modules_keep_the_mode_that_each_had():
     model = nn.Sequential(nn.Dropout(), First()).train()
     model[0].eval()
@@ -195,8 +225,30 @@ def curve(**given):
         (lambda: curve(labels=[np.nan, 0]), "labels hold nan; expected whole numbers"),
         (lambda: curve(labels=np.eye(2)), r"labels have shape \(2, 2\), expected \(2,\): .* labels.argmax\(1\)"),
         (lambda: curve(labels=np.ones((2, 3))), r"labels .* several classes of one image \(multi-label\)"),
-        (lambda: curve(labels=["a", "b"]), "labels have type <U1, expected real numbers"),
+        (
+            lambda: curve(labels=["a", "b"]),
+            "labels are text, such as 'a', expected the numbers of the network's outputs, from 0",
+        ),
         (lambda: curve(labels=[[1], [0, 1]]), "labels cannot be read as an array"),
+        (lambda: curve(labels=None), "labels are None, expected the numbers"),
+        (lambda: curve(labels=np.array([1, None])), "labels hold None"),
+        (lambda: curve(images=TensorDataset(IMAGES)), r"are a TensorDataset; write torch.stack\(\[image for image"),
+        (lambda: curve(images=DataLoader(TensorDataset(IMAGES))), r"are a DataLoader; write torch.cat\(\[images for"),
+        (lambda: curve(images=["a.png"]), r"images are a list; photographs and .* are prepared by rb.Preprocessing"),
+        (lambda: curve(images=[Image.new("RGB", (2, 2))]), "are prepared by rb.Preprocessing"),
+        (lambda: curve(images=IMAGES.long()), r"type int64; .* write \(images / 255 - mean\) / std"),
+        (lambda: roarbench.remove(IMAGES / 0, MAPS, 0.5), "images hold NaN or infinity"),
+        (
+            lambda: curve(model=nn.Conv2d(1, 2, 2), images=LAST, maps=LAST),
+            r"\(RuntimeError: .*\); .* write images.permute\(0, 3, 1, 2\)",
+        ),
+        (lambda: curve(images=LAST, maps=LAST.permute(0, 3, 1, 2)), r"last: write images.permute\(0, 3, 1, 2\)"),
+        (
+            lambda: curve(model=Last(lambda y: [y])),
+            "returned a list .*; wrap it in a module whose forward returns them",
+        ),
+        (lambda: curve(model=Last(lambda y: y.argmax(1))), r"returned int64 of shape \(\d,\)"),
+        (lambda: curve(model=nn.Sequential(nn.Flatten(), nn.LazyLinear(2))), "has a lazy layer without weights"),
         (lambda: curve(images=IMAGES / 0), "images: number 0 holds NaN or infinity"),
         (lambda: curve(images=IMAGES.byte()), r"images have shape \(2, 1, 2, 2\) and type uint8; expected floats"),
         (lambda: curve(images=IMAGES[:0], labels=[], maps=MAPS[:0]), r"images have shape \(0, 1, 2, 2\)"),

@@ -1,0 +1,90 @@
+"""Use a caller's networks and the global random generators, and restore at the end all that a use may change."""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from roarbench.errors import CallerError
+from roarbench.estimators.engine import set_exact_modes
+from roarbench.text import describe_type
+
+
+@contextmanager
+def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
+    """Use networks in evaluation mode, exact float32 and no compiled code, and restore at the end what this may change.
+
+    This is the mode of every module, the parameters' `grad` and `requires_grad`, which a caller's function may set, and
+    the state of the global random generators. CallerError for objects that are not networks.
+    """
+    for model in models:
+        if not isinstance(model, nn.Module):
+            raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
+    modes = [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
+    gradients = [(each, each.requires_grad, each.grad) for each in _list_parameters(models)]
+    with keep_global_generators():
+        try:
+            for model in models:
+                if hasattr(model, "training"):  # a frozen script has no modes
+                    model.eval()
+            for parameter, _, _ in gradients:
+                parameter.grad = None  # `backward` would add to a gradient in place
+            with set_exact_modes():
+                yield
+        finally:
+            for module, training in modes:
+                module.training = training
+            for parameter, needed, gradient in gradients:
+                parameter.requires_grad_(needed).grad = gradient
+
+
+def _list_parameters(models: Sequence[nn.Module]) -> list[nn.Parameter]:
+    return [each for model in models for each in model.parameters() if not is_lazy(each)]
+
+
+@contextmanager
+def keep_global_generators() -> Iterator[None]:
+    """Restore the states of the global random generators of torch, NumPy and Python at the end."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global one)
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+
+
+class NetworkState:
+    """Weights and modes of a network, to find out whether a caller's function changed them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._tensors = [(each, each.detach().clone()) for each in (*model.parameters(), *model.buffers())]
+        self._modes = [getattr(module, "training", False) for module in model.modules()]
+
+    def restore(self) -> bool:
+        """Restore weights and modes; return whether any had changed."""
+        changed = [pair for pair in self._tensors if not _are_identical(*pair)]
+        with torch.no_grad():
+            for now, before in changed:
+                now.copy_(before)
+        modules = list(self._model.modules())
+        moved = self._modes != [getattr(module, "training", False) for module in modules]
+        if moved:
+            for module, training in zip(modules, self._modes, strict=True):
+                module.training = training
+        return bool(changed) or moved
+
+
+def _are_identical(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return torch.equal(one, other) or (
+        one.is_floating_point() and torch.equal(one.nan_to_num(), other.nan_to_num())  # unused buffers may hold NaN
+    )

@@ -1,0 +1,83 @@
+"""`check`, `own_network_gain` and `perturbation_curve` leave networks and random generators as they were."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import IntegratedGradients, NoiseTunnel
+from torch import nn
+
+import roarbench as rb
+
+IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
+LABELS = np.arange(24) % 2
+pytestmark = pytest.mark.filterwarnings("ignore:the network classifies .* not significantly above chance")
+
+
+def read_generators():
+    return torch.get_rng_state().tolist(), repr(np.random.get_state()), random.getstate()  # noqa: NPY002
+
+
+def go_back(model, images, targets):
+    """Leave gradients in the network, freeze it, and draw from every global generator."""
+    inputs = images.requires_grad_()
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    noise = torch.rand(inputs.shape) + random.random() * torch.from_numpy(np.random.rand(*inputs.shape))  # noqa: NPY002
+    return inputs.grad + noise
+
+
+class OneLogit(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, images):
+        return self.model(images)[:, :1] - 0.3
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, OneLogit])
+@pytest.mark.parametrize(
+    "mine", [go_back, IntegratedGradients, lambda model: NoiseTunnel(IntegratedGradients(model)), "grad"]
+)
+def test_networks_and_generators_are_left_as_they_were(networks, mine, wrap):
+    models = [wrap(copy.deepcopy(each)) for each in networks]
+    next(models[0].parameters()).grad = torch.ones_like(next(models[0].parameters()))
+    weights = [each.clone() for each in models[0].parameters()]
+    before = read_generators()
+    rb.check(models[0], IMAGES, LABELS, {"mine": mine}, models[1:], levels=(0.3,), fills=("mean",))
+    rb.own_network_gain(models, IMAGES, {"mine": mine})
+    rb.perturbation_curve(models[0], IMAGES, LABELS, IMAGES)
+    assert read_generators() == before
+    assert all(each.training for each in models)
+    assert all(each.requires_grad for model in models for each in model.parameters())
+    first, *others = (each.grad for model in models for each in model.parameters())
+    assert (first == 1).all() and all(each is None for each in others)
+    assert all(map(torch.equal, models[0].parameters(), weights))
+
+
+def test_noise_of_global_generators_is_the_same_in_every_call_and_for_every_network(networks):
+    def draw(model, images, targets):
+        return torch.rand(images.shape)
+
+    once = rb.check(networks[0], IMAGES, LABELS, {"mine": draw, "grad": "grad"}, networks[1:], levels=(0.3,))
+    torch.rand(3)
+    again = rb.check(networks[0], IMAGES, LABELS, {"mine": draw, "grad": "grad"}, networks[1:], levels=(0.3,))
+    assert once.to_dataframe().equals(again.to_dataframe())
+    assert once.own_network.gains["mine"] is None  # 0 by construction
+
+
+@pytest.mark.parametrize("change", [lambda model: model.train(), lambda model: next(model.parameters()).data.add_(1)])
+def test_a_function_that_changes_the_network_is_refused_and_the_network_restored(networks, change):
+    def mine(model, images, targets):
+        change(model)
+        return images
+
+    networks = copy.deepcopy(networks)
+    before = [each.clone() for each in networks[0].parameters()]
+    with pytest.raises(rb.CallerError, match=r"mine changed the network \(weights or mode\); use copy.deepcopy"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    assert all(map(torch.equal, networks[0].parameters(), before))
