@@ -67,7 +67,7 @@ def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, 
         (lambda y: y, []),
         (lambda y: y.softmax(1), ["net returns probabilities"]),
         (lambda y: y.log_softmax(1), ["net returns logarithms of probabilities"]),
-        (lambda y: y.sigmoid(), []),  # in [0, 1] as well, but adds up to nothing
+        (lambda y: y.sigmoid(), ["net returns numbers from 0 to 1"]),
         (lambda y: y.softmax(1) - 0.5, []),  # adds up to a constant, but is no probability
     ],
 )
