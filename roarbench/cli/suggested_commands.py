@@ -15,6 +15,7 @@ from typer.main import get_command
 from roarbench.cli.options import app
 from roarbench.errors import Hint, RoarbenchError
 from roarbench.plan.protocols import ROAR
+from roarbench.plan.suites import make_suite_argument
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -59,11 +60,12 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *words: 
 
     `words` are the command's arguments.
     """
-    held, calls, carried = suite_results.has_rows, [], ("--suite", *STORE, *_MEASURE)
+    held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
+    suite = make_suite_argument(suite_results.suite)
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(command, *words, *small, *other.asked, carried=carried)
+            call = propose_command(command, *words, "--suite", suite, *small, *other.asked, carried=carried)
             calls.append(f"{call} ({other.called})")
     first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
