@@ -155,9 +155,6 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
     gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
     found = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not found:
-        if not Path(query.data).is_dir():
-            seen = f"--data is '{query.data}', which is neither a folder nor the first digits of known images"
-            raise CallerError(f"{seen}; write the folder, or at least {_FEWEST} digits from the title of a table")
         words = ("--data", query.data) if suite.own else ("--suite", make_suite_argument(suite), "--data", query.data)
         raise CallerError(
             f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)

@@ -14,6 +14,7 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
+from roarbench.plan.suites import make_suite_argument
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
@@ -129,7 +130,7 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.find_warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
-    return Hint(words, "diagnose") if signs else None
+    return Hint(words, "diagnose", ("--suite", make_suite_argument(table.suite_results.suite))) if signs else None
 
 
 def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
