@@ -2,8 +2,10 @@
 
 Run: python -m studies.paper.publish imagenette64 STORES/imagenette64 own-network --about "A. Author, one H200"
 then add the folder to [tool.setuptools.data-files] of pyproject.toml, and `roarbench results check results`.
+With --replication 1 the rows are those of `roarbench replicate --replication 1`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from roarbench.analysis.results_query import open_results
@@ -17,9 +19,9 @@ from studies.page import program
 from studies.paper.published import DATA, RESULTS, SETS
 
 
-def publish(name: str, store: Path, file: str, about: str) -> int:
+def publish(name: str, store: Path, file: str, about: str, replication: int) -> int:
     """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
-    suite = find_suite(f"benchmark-{name}")
+    suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
     files = [RESULTS / each.path for each in read_index(RESULTS) if each.suite == suite.versioned]
     known = {result.run.key for path in files for result in read_results(path)}
     with open_results(store, "") as rows:
@@ -40,6 +42,7 @@ def main() -> None:
     parser.add_argument("store", type=Path)
     parser.add_argument("file", help="its name within the suite's folder, without .parquet")
     parser.add_argument("--about", required=True, help="who computed them and on what, one line")
+    parser.add_argument("--replication", type=int, default=0)
     print(publish(**vars(parser.parse_args())), "rows")
 
 

@@ -14,7 +14,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import Row
+from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.published_folder import read_index
@@ -23,6 +23,7 @@ from roarbench.store.stored_suites import read_suites
 from roarbench.store.transfer import import_results
 
 RESULTS = Path(__file__).parents[2] / "results"
+REPLICATION = 1  # number of the replication that is compared
 SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  # with a suite of the package
 DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
 ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
@@ -36,6 +37,7 @@ class DataSet:
     name: str
     results: SuiteResults  # of the whole suite
     high: SuiteResults  # of its part whose retrained rows have one level alone
+    again: SuiteResults  # of the same suite with other seeds and explained networks
 
     @classmethod
     def read(cls, name: str, store: ResultsStore) -> "DataSet":
@@ -43,7 +45,8 @@ class DataSet:
         called, data = f"benchmark-{name}", DATA.get(name)
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
-        return cls(name, collect_results(suite, store, data=data), collect_results(_at_high(suite), store, data=data))
+        versions = (suite, _at_high(suite), replace(suite, replication=REPLICATION))
+        return cls(name, *(collect_results(version, store, data=data) for version in versions))
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""
@@ -89,11 +92,15 @@ def is_check(name: str) -> bool:
 
 def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     """Return the rows of a board; none where nothing of it was published."""
-    if protocol.by_networks:
-        found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
-    else:
-        found = results.make_board(protocol, Unit.SCALAR)
+    found = board_of(results, protocol)
     return found.rows if found else ()
+
+
+def board_of(results: SuiteResults, protocol: Protocol) -> Board | None:
+    """Return a board of published rows; None where nothing of it was published."""
+    if protocol.by_networks:
+        return load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+    return results.make_board(protocol, Unit.SCALAR)
 
 
 def _at_high(suite: SuiteSpec) -> SuiteSpec:
