@@ -27,8 +27,8 @@ from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, m
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.enums import ScoredNetwork
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, build_job_graph
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.job_interface import Job, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, ROAR
@@ -125,7 +125,7 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
     if stage == "decode":
         return peak_of(lambda: decode_dataset(suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
-    work = SuiteWork(workspace, open_decoded(decoded), suite)
+    work = JobContext(workspace, open_decoded(decoded), suite)
     runs = [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
     return peak_of(partial(do, [step.job for step in build_job_graph(work, runs) if stage_of(step) == stage]))
 

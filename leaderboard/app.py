@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.page_cache import ASKED, Page, Shown, read_cached_page, seen
+from leaderboard.first_page_cache import ASKED, Page, Shown, read_cached_page, seen
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results

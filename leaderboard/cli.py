@@ -8,7 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.page_cache import ALL, ASKED, Selection, Shown, find_cache_file, make_shown, read_cached_page, seen
+from leaderboard.first_page_cache import (
+    ALL,
+    ASKED,
+    Selection,
+    Shown,
+    find_cache_file,
+    make_shown,
+    read_cached_page,
+    seen,
+)
 from roarbench.errors import CallerError
 from roarbench.store.provenance import read_code_version
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from leaderboard.first_page_cache import Page, Shown, cache_page, sign_files
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
-from leaderboard.page_cache import Page, Shown, cache_page, sign_files
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
 from leaderboard.views import Views, find_live_store
 from roarbench.errors import CallerError, StoreError

@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 from leaderboard.board_contents import BoardContents
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import PairedBoard, make_paired_board
-from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
+from leaderboard.first_page_cache import ALL, Selection, Shown, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.results_query import has_only_shared_runs, matches_query
-from roarbench.analysis.stored_results import (
+from roarbench.analysis.result_versions import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
 )
+from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError
@@ -36,7 +36,7 @@ from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.store.stored_suites import read_suites
+from roarbench.store.user_suites import read_suites
 
 Made = TypeVar("Made")
 Views = Mapping[str, "SuiteView"]  # by slug, in page order

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import delete
 
-from leaderboard.page_cache import SETTLED, make_shown
+from leaderboard.first_page_cache import SETTLED, make_shown
 from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.render import cache_first_page
 from leaderboard.views import read_views

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from make_demo import write_demo
 
-from leaderboard import page_cache
+from leaderboard import first_page_cache
 from roarbench.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
@@ -100,8 +100,8 @@ def first_view(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install(estimators)
-    os.environ[page_cache.ASKED] = json.dumps((find_default_url(folder), str(folder)))
-    shown = AppTest.from_file(str(Path(page_cache.__file__).with_name("app.py")), default_timeout=600).run()
+    os.environ[first_page_cache.ASKED] = json.dumps((find_default_url(folder), str(folder)))
+    shown = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
 
@@ -112,7 +112,7 @@ def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
 
     install(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    run_app(page_cache.Shown(find_default_url(folder), str(folder)), port)
+    run_app(first_page_cache.Shown(find_default_url(folder), str(folder)), port)
 
 
 def visits(estimators: int, folder: Path, site: Path) -> dict[str, Any]:

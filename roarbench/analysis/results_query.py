@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.result_consistency import Dropped
-from roarbench.analysis.stored_results import (
+from roarbench.analysis.result_versions import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results,
@@ -25,9 +25,9 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
 from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_sources import ImageNote, hash_source, read_image_notes
+from roarbench.store.image_source_notes import ImageNote, hash_source, read_image_notes
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import list_suites, read_suites
+from roarbench.store.user_suites import list_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 

@@ -28,7 +28,7 @@ from roarbench.api.inputs import (
     read_images,
     read_labels,
 )
-from roarbench.api.network_source import add_two_class_function, write_network_source
+from roarbench.api.network_file_writer import add_two_class_function, write_network_source
 from roarbench.compute.external_networks import add_second_logit, read_logits
 from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits, warn_of_sigmoid
 from roarbench.compute.networks import build_network

@@ -27,10 +27,10 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_image_ids
+from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, store_submissions
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import select_part
@@ -299,7 +299,7 @@ def make_maps_submission(name: str, maps: Maps) -> Submission:
     return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
 
-def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
+def check_maps(name: str, maps: Maps, work: JobContext) -> None:
     """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
     shape = work.images.record.shape
     for split, found in maps.items():
@@ -318,7 +318,7 @@ def check_map_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) 
         raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
-def rank_given_maps(row: str, maps: Maps, work: SuiteWork) -> None:
+def rank_given_maps(row: str, maps: Maps, work: JobContext) -> None:
     """Rank the features of all images by given maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from roarbench.analysis.results_query import ResultsQuery
     from roarbench.api.suite_result import SuiteResult
+    from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
-    from roarbench.execution.suite_work import ReferenceModel, SuiteWork
     from roarbench.store.results import ResultsStore
 
 
@@ -198,7 +198,7 @@ class Suite:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
-        from roarbench.store.stored_suites import refuse_untrusted_network, trust_network
+        from roarbench.store.user_suites import refuse_untrusted_network, trust_network
 
         if self.named.endswith(".toml"):
             trust_network(self.plan)
@@ -223,8 +223,8 @@ class Suite:
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
+        from roarbench.execution.local_worker_setup import count_workers
         from roarbench.execution.run_suite import Request
-        from roarbench.execution.start_workers import count_workers
 
         return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 
@@ -274,7 +274,7 @@ class Suite:
         The default store's folder is printed.
         """
         from roarbench.analysis.results_query import open_results
-        from roarbench.store.stored_suites import keep_suite
+        from roarbench.store.user_suites import keep_suite
 
         print_default_store(self.store, said)
         plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
@@ -286,16 +286,16 @@ class Suite:
             said.print(f"warning: {warning}", soft_wrap=True)
         return results
 
-    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's `SuiteWork` with its images and explained networks, which are created if they are missing."""
+    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", said: "Console") -> "JobContext":
+        """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
         from roarbench.execution.run_suite import train_or_read_references
 
         work = self.prepare_work(plan, results, said)
         train_or_read_references(self.request(plan), results, said, work)
         return work
 
-    def prepare_work(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
-        """Return a plan's `SuiteWork` with its images, which are decoded if they are missing."""
+    def prepare_work(self, plan: Plan, results: "ResultsStore", said: "Console") -> "JobContext":
+        """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 

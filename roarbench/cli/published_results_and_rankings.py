@@ -24,7 +24,7 @@ from roarbench.errors import CallerError
 from roarbench.text import format_count
 
 if TYPE_CHECKING:
-    from roarbench.execution.suite_work import SuiteWork
+    from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
 
@@ -55,7 +55,7 @@ def check(folder: Folder, before: Before = None) -> None:
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
     """Print a Markdown comment on a pull request: its new rows and the boards with them."""
-    from roarbench.report.publishing import write_comment as words
+    from roarbench.report.row_pull_request import write_comment as words
 
     out.print(words(folder, before), soft_wrap=True, markup=False, end="")
 
@@ -72,8 +72,8 @@ def submit(
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
     from roarbench.analysis.results_query import open_results
-    from roarbench.report.publishing import prepare_published_file
-    from roarbench.report.publishing import write_published_file as add
+    from roarbench.report.row_pull_request import prepare_published_file
+    from roarbench.report.row_pull_request import write_published_file as add
 
     with open_results(store, db) as rows:
         prepared = prepare_published_file(rows, suite, row, folder, about)
@@ -132,7 +132,7 @@ def _describe_shipped_rankings(found: list["Rankings"]) -> str:
 
 
 @contextmanager
-def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
+def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
     loaded = work.load(suite)
     with loaded.open_results(err) as store:
         yield loaded.prepare_work(loaded.fitted, store, err), store

@@ -115,7 +115,7 @@ def _add_submissions(
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
-    from roarbench.analysis.validity import can_check_validity
+    from roarbench.analysis.row_validity import can_check_validity
 
     doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     lines = [
@@ -186,7 +186,7 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
 
 def _choose_workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return the number of workers for this image side, and the function that starts them."""
-    from roarbench.execution.start_workers import count_workers, start_local_workers
+    from roarbench.execution.local_worker_setup import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
@@ -286,7 +286,7 @@ def plan(
     from roarbench.analysis.results_query import load_if_stored
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
-    from roarbench.execution.start_workers import count_default_workers, start_rate_measurement
+    from roarbench.execution.local_worker_setup import count_default_workers, start_rate_measurement
     from roarbench.store.workspace import Workspace
 
     workers = work.workers or count_default_workers(part.dataset_record.size)

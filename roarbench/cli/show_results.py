@@ -186,7 +186,7 @@ def diagnose(
     loaded = source.load(suite)
     others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.results_query import adapt_query, load_suite_results
-    from roarbench.analysis.validity import compute_validity_panel
+    from roarbench.analysis.row_validity import compute_validity_panel
     from roarbench.report import validity_panel
 
     compared = [

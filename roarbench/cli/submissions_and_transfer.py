@@ -93,7 +93,7 @@ def import_(
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.results_query import find_unranked_rows, has_store, open_results
-    from roarbench.report.publishing import format_import_summary
+    from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import check_export, import_results
 
@@ -125,9 +125,9 @@ def reproduce(
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
     from roarbench.analysis.results_query import open_existing_results
+    from roarbench.execution.local_worker_setup import count_workers
     from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.execution.start_workers import count_workers
     from roarbench.store.submissions_and_annotations import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.compute.network_table import MODELS
+from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error

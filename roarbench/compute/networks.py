@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from roarbench.compute.network_table import MODELS
+from roarbench.compute.builtin_networks import MODELS
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
 BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2

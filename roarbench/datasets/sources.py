@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import file_formats, planted, planted_corners
+from roarbench.datasets import file_formats, planted_corners, planted_stripes
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.file_formats import find_split_pairs
@@ -57,7 +57,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     elif record.generated and record.config == planted_corners.KIND:
         splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _read_arrays(record, *planted.generate_split(record, split)) for split in Split}
+        splits = {split: _read_arrays(record, *planted_stripes.generate_split(record, split)) for split in Split}
     elif (
         record.own != FOLDERS
         and (folder := data or find_installed_folder(record))

@@ -8,8 +8,8 @@ import torch
 
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.enums import Split
+from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, find_needed_rankings, list_scoring_network_steps
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.plan.planned_runs import make_tuned_key
 from roarbench.plan.runs import Run
@@ -20,7 +20,7 @@ from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.run_result import RunResult
 
 
-def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
+def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
     """Yield the files that runs need, whether they exist or not."""
     for number in sorted({work.find_network_number(run) for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
@@ -30,7 +30,7 @@ def list_needed_artifacts(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact
         yield from list_made_artifacts(step)
 
 
-def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None:
+def verify_inputs(work: JobContext, runs: list[Run], whole: bool = False) -> None:
     """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
 
     A command calls this once before its workers read the files. Large files that were read completely before are
@@ -43,7 +43,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
             done.result()
 
 
-def read_recorded_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
+def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
     """Yield the checksums that results record for rankings and weights that are in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
@@ -88,11 +88,11 @@ def _make_network_title(explained: ReferenceModel) -> str:
     return f"{explained.step} of {explained.work.suite.title}"
 
 
-def _make_ranking_artifact(work: SuiteWork, spec: RankingSpec) -> Artifact:
+def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
     return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _read_ranking_checksum(work, spec))
 
 
-def _read_ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
+def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
     return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
 
 

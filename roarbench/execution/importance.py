@@ -40,7 +40,7 @@ from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, 
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import draw_other_targets
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_explanation_batch_size
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import check_source
@@ -262,7 +262,7 @@ def _load_network(explained: ReferenceModel, variant: str, maps: Making, weights
     return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(choose_device())
 
 
-def count_images_per_batch(work: SuiteWork, estimators: int) -> int:
+def count_images_per_batch(work: JobContext, estimators: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)

@@ -19,9 +19,9 @@ from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.execution import jobs, ranking_jobs
+from roarbench.execution import network_jobs, ranking_jobs
+from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
@@ -66,7 +66,7 @@ class Step(NamedTuple):
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
 
 
-def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
+def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
@@ -84,7 +84,7 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
 
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
-    job, reference = Job(explained.step, jobs.train_reference, (explained,)), explained.reference
+    job, reference = Job(explained.step, network_jobs.train_reference, (explained,)), explained.reference
     return Step("reference", job, (), (reference.key,), lambda: explained.made, reference.recipe)
 
 
@@ -93,14 +93,14 @@ Lacking = Collection[RankingSpec]  # rankings to make
 References = Mapping[str, tuple[str, ...]]
 
 
-def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
+def find_needed_rankings(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs need, for every explained network; those of controls only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+def list_scoring_network_steps(work: JobContext, runs: list[Run], lacking: Lacking) -> list[Step]:
     """Return the steps that make the common networks of these runs and tune them for each row.
 
     `lacking` has the missing rankings.
@@ -109,7 +109,7 @@ def list_scoring_network_steps(work: SuiteWork, runs: list[Run], lacking: Lackin
     return list({step.job.name: step for run in scored for step in _make_network_steps(work, run, lacking)}.values())
 
 
-def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
+def _make_network_steps(work: JobContext, run: Run, lacking: Lacking) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
     common, needs = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
@@ -124,7 +124,7 @@ def _make_network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator
         yield Step("tune", tuning, (job.name, *_list_seal_steps(work, lacking, spec)), (key,), made, common.recipe)
 
 
-def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
+def _is_tuned(work: JobContext, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether a common network is tuned on a row's finished rankings."""
     return work.get_stored_network(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
@@ -133,12 +133,12 @@ def _hash_key(*parts: object) -> str:
     return hash_value([str(part) for part in parts])
 
 
-def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
+def _list_seal_steps(work: JobContext, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
     """Return the names of the steps that finish those of these rankings that are missing."""
     return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
 
 
-def _make_rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_rank_steps(work: JobContext, lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
 
     The noisy copies of an image are the same for every network, so they are made once.
@@ -155,7 +155,7 @@ def _make_rank_steps(work: SuiteWork, lacking: Lacking, references: References) 
             yield Step("rank", job, needs, _list_lease_keys(todo, split, start, stop), made, group=own)
 
 
-def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
+def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
     return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
 
 
@@ -167,7 +167,7 @@ def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, sto
 
 
 def _list_shards(
-    work: SuiteWork, specs: list[RankingSpec]
+    work: JobContext, specs: list[RankingSpec]
 ) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them; finished ranges may have been divided differently."""
     size = _compute_shard_size(specs)
@@ -203,7 +203,7 @@ def count_forward_passes(specs: Collection[RankingSpec]) -> int:
     )
 
 
-def _make_seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
+def _make_seal_steps(work: JobContext, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
     needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
     for step in ranking:
         for spec in step.job.arguments[1]:
@@ -216,12 +216,12 @@ def _make_seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> 
         yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), made)
 
 
-def name_join_step(work: SuiteWork, spec: RankingSpec) -> str:
+def name_join_step(work: JobContext, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
     return f"seal {spec.name} {spec.unit}{work.find_ranking_network(spec).number_suffix if spec.reference else ''}"
 
 
-def _make_run_step(work: SuiteWork, run: Run, lacking: Lacking, references: References) -> Step:
+def _make_run_step(work: JobContext, run: Run, lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
     if run.cell.retrain is ScoredNetwork.NONE:
         used = {each.reference.key for each in (work.find_explained_network(run), work.find_scored_network(run))}
@@ -232,10 +232,10 @@ def _make_run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Refe
         *_, last = _make_network_steps(work, run, lacking)
         needs += (last.job.name,)
     recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
-    return Step("run", Job(run.key, jobs.score_run, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
+    return Step("run", Job(run.key, network_jobs.score_run, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
 
 
-def _make_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_sibling_steps(work: JobContext, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield steps that score networks with each other's maps; a step has one map and as many levels as take seconds."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
@@ -256,7 +256,7 @@ def _make_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, refe
             keys = tuple(run.key for run in part)
             yield Step(
                 "run",
-                Job(_hash_key("siblings", *keys), jobs.score_explained_networks_under_maps, (work, part)),
+                Job(_hash_key("siblings", *keys), network_jobs.score_explained_networks_under_maps, (work, part)),
                 needs,
                 keys,
                 runs=part,

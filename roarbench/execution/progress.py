@@ -13,10 +13,10 @@ from rich.table import Column
 
 from roarbench.datasets import parallel_decoding
 from roarbench.enums import ScoredNetwork
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
@@ -53,7 +53,7 @@ class LogConsole(Console):
         _log.log(level, "%s", message, extra={"about": about})
 
 
-def estimate_step_seconds(work: SuiteWork, step: Step, rates: Rates) -> float:
+def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     """Return the expected core-seconds of a step."""
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)

@@ -15,10 +15,10 @@ from torch import nn
 from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
 from roarbench.enums import Split
 from roarbench.errors import CallerError
-from roarbench.execution import importance, jobs
+from roarbench.execution import importance, network_jobs
 from roarbench.execution.artifact_verification import verify_inputs
+from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import Finished, load_results
-from roarbench.execution.suite_work import ReferenceModel
 from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
 from roarbench.store.results import ResultsStore
@@ -87,7 +87,7 @@ def _call_metric(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
 
 
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
-    jobs.train_reference(explained)
+    network_jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     (made,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 
 from roarbench.enums import Split
 from roarbench.errors import CallerError, Hint, StoreError
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import find_needed_rankings
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
 from roarbench.identity import check_field_values, make_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
@@ -45,7 +45,7 @@ class ShippedIndex:
     files: dict[str, str]  # SHA-256 of each file, by its path within the folder
 
 
-def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
+def export_rankings(work: JobContext, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
     """Export the rankings of a suite and the networks that they explain to a new folder.
 
     Raises:
@@ -74,7 +74,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: 
     return found
 
 
-def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[Rankings]:
+def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list[Rankings]:
     """Import all rankings of a suite from a folder of `export_rankings`, and record the import in the results store.
 
     Raises:
@@ -111,12 +111,12 @@ def _name_source(copy: Path, source: Path, outcome: str) -> Iterator[None]:
         raise StoreError(f"{outcome}: {fit_on_one_line(seen, 300)}") from None
 
 
-def _list_ranking_specs(work: SuiteWork) -> list[RankingSpec]:
+def _list_ranking_specs(work: JobContext) -> list[RankingSpec]:
     runs = list_runs(work.suite, work.images.fingerprint, work.images.limit).values()
     return find_needed_rankings(work, list(runs))
 
 
-def _list_file_paths(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
+def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     places = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
@@ -152,7 +152,7 @@ def read_shipped_index(folder: Path) -> ShippedIndex:
     return index
 
 
-def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
+def _check_names(work: JobContext, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
     """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
     expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
@@ -168,7 +168,7 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequ
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
 
 
-def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
+def _read_checked(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
     """Read these rankings from another folder, after checking every byte and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
@@ -189,7 +189,7 @@ def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -
     return found
 
 
-def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
+def _check_count(place: Path, seen: int, work: JobContext, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
         raise ValueError(f"{place} has {seen:,} {split} images, expected {expected:,}")
 

@@ -13,7 +13,7 @@ from roarbench.enums import Split
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, find_job_group
 from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
-from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.job_context import JobContext
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
 from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
 
@@ -23,7 +23,7 @@ FailureReason = str
 
 
 def rank_shard(
-    work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+    work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
 ) -> dict[RankingSpec, FailureReason]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
@@ -76,7 +76,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
     return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
 
 
-def _choose_batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
+def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
     """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
         return count_images_per_batch(work, len(specs))
@@ -84,7 +84,7 @@ def _choose_batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
 
 
 def _rank_batch(
-    work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
+    work: JobContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
     asked = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
@@ -101,6 +101,6 @@ def _rank_batch(
     return found, failed
 
 
-def join_ranked_ranges(work: SuiteWork, spec: RankingSpec) -> None:
+def join_ranked_ranges(work: JobContext, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into a finished ranking."""
     work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.results_query import find_key
-from roarbench.analysis.stored_results import collect_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
+from roarbench.execution.job_context import JobContext
+from roarbench.execution.local_worker_setup import measure_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.run_suite import start_work
-from roarbench.execution.start_workers import measure_rates
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import PROTOCOLS, ROAR
@@ -26,7 +26,6 @@ from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
-from roarbench.store.stored_suites import list_suites, refuse_untrusted_network
 from roarbench.store.submissions_and_annotations import (
     Origin,
     ReproductionOutcome,
@@ -34,6 +33,7 @@ from roarbench.store.submissions_and_annotations import (
     note_reproduction,
     read_origins,
 )
+from roarbench.store.user_suites import list_suites, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox
 
@@ -116,7 +116,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _store_submission_source(store, run, fresh)
-        again = _rerun(SuiteWork(fresh, images, suite, weights), run, request.workers, console)
+        again = _rerun(JobContext(fresh, images, suite, weights), run, request.workers, console)
     made = Reproduction(stored, again, _compute_margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
@@ -215,7 +215,7 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
         workspace.keep_submission(entry.id, entry.source)
 
 
-def _rerun(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResult:
+def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
     rates_of = partial(measure_rates, suite=work.suite, say=console.print)
     with ResultsStore.open(find_default_url(work.workspace.root)) as store:
         with start_work(work, [run], store, rates_of, workers, console) as (watch, events):

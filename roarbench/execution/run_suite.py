@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from roarbench.analysis.result_consistency import NEAR_CHANCE
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.external_networks import import_timm_if_needed
 from roarbench.compute.networks import build_network
@@ -27,14 +27,14 @@ from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums, verify_inputs
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_needing_recipes
+from roarbench.execution.local_worker_setup import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.network_trials import find_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import Event, run_missing
-from roarbench.execution.start_workers import PER_CORE, measure_rates, start_local_workers
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workload import Work, build_suite_network
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
@@ -43,7 +43,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.image_sources import note_images, read_decoded_notes, read_image_notes
+from roarbench.store.image_source_notes import note_images, read_decoded_notes, read_image_notes
 from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
@@ -91,7 +91,7 @@ class Finished(NamedTuple):
 
     suite_results: SuiteResults  # stored results of the suite on the images of the run
     failed: int  # runs that failed or were left out because their training exceeds this machine's memory
-    work: SuiteWork  # images, references and rankings
+    work: JobContext  # images, references and rankings
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
@@ -150,7 +150,7 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
     return plan.estimates[0]
 
 
-def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
+def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> JobContext:
     """Decode the images of a suite if needed, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
@@ -161,10 +161,10 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
     note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
-    return SuiteWork(workspace, images, request.suite, request.weights)
+    return JobContext(workspace, images, request.suite, request.weights)
 
 
-def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
+def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
@@ -186,7 +186,7 @@ def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | 
     return collect_results(suite, store, limit, data, read_image_notes(store.database))
 
 
-def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
+def _find_missing(results: SuiteResults, work: JobContext) -> list[Run]:
     """Return the missing runs.
 
     Runs that score the explained networks come first, because their accuracy shows whether the others are worthwhile.
@@ -231,7 +231,7 @@ def _is_near_chance(suite_results: SuiteResults) -> bool:
     return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_accuracy_text
 
 
-def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
+def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
     """Raise CallerError if an explained network is near chance, with the line of the suite's file to change."""
     if not _is_near_chance(suite_results):
         return
@@ -248,7 +248,7 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
 
 @contextmanager
 def start_work(
-    work: SuiteWork,
+    work: JobContext,
     runs: list[Run],
     store: ResultsStore,
     rates_of: Callable[[Engine], Rates],

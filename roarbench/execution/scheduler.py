@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 
 from roarbench.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.execution.artifact_verification import list_made_artifacts
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.job_interface import Engine, JobOutcome
 from roarbench.plan.runs import Run, find_missing
 from roarbench.store.artifact_checksums import Checksums
@@ -90,7 +90,7 @@ class Event(NamedTuple):
     elsewhere: bool = False  # another command did the step
 
 
-def run_missing(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
+def run_missing(work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
     """Do the missing work of these runs, and yield an event for each finished step.
 
     Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
@@ -131,7 +131,7 @@ class _RunningStep(NamedTuple):
 class _Runner:
     """Does the steps of a schedule with an engine, and records them in a store."""
 
-    def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
+    def __init__(self, work: JobContext, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
         self._work, self._schedule, self._engine, self._store = work, todo, engine, store
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)

@@ -13,7 +13,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, load_pixels, stream_if_too_large
-from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import CommonNetwork, make_tuned_key, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
@@ -40,7 +40,7 @@ def make_images_with_exchanged_masks(
     return stream_if_too_large(exchanged, images, Split.TRAIN)
 
 
-def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
+def train_common_network(work: JobContext, common: CommonNetwork) -> str:
     """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
     store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
@@ -59,7 +59,7 @@ def train_common_network(work: SuiteWork, common: CommonNetwork) -> str:
     return checkpoint.note
 
 
-def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
+def tune_common_network(work: JobContext, common: CommonNetwork, row: RankingSpec) -> None:
     """Tune a common network on the exchanged masks of a row at all levels, unless that is done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
     store = work.get_stored_network(make_tuned_key(common.key, rankings.checksum))
@@ -76,7 +76,7 @@ def tune_common_network(work: SuiteWork, common: CommonNetwork, row: RankingSpec
         store.save(model, about)
 
 
-def load_scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -> nn.Module:
+def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Load the common network that scores a run, on the device.
 
     It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
@@ -90,7 +90,7 @@ def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TR
     return [StreamedMask(rankings.get_planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
-def _load_stored_network(work: SuiteWork, key: str) -> nn.Module:
+def _load_stored_network(work: JobContext, key: str) -> nn.Module:
     network = work.build_network(0)
     network.load_state_dict(work.get_stored_network(key).load_weights())
     return network.to(choose_device())

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.result_versions import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
@@ -13,7 +14,6 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     find_row_marks,
 )
-from roarbench.analysis.stored_results import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name
 from roarbench.plan.protocols import Protocol

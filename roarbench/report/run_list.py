@@ -17,8 +17,8 @@ from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_s
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
-from roarbench.store.stored_suites import list_suites
 from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
+from roarbench.store.user_suites import list_suites
 from roarbench.store.workspace import Workspace
 from roarbench.text import MISSING, list_some
 

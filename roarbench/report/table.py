@@ -7,6 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.result_versions import STABLE_ENOUGH
 from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Flag,
@@ -17,7 +18,6 @@ from roarbench.analysis.row_warnings import (
     find_rows_not_above_mask_only,
     make_sentence,
 )
-from roarbench.analysis.stored_results import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.own_network_results import describe_lack_of_agreed_images
+from roarbench.analysis.result_versions import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
-from roarbench.analysis.stored_results import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from roarbench.analysis.result_versions import describe_prediction_under_noise
 from roarbench.analysis.row_warnings import Grade
-from roarbench.analysis.stored_results import describe_prediction_under_noise
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.row_validity import KINDS, Panel, Twin, find_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
@@ -23,7 +24,6 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
     find_rows_not_above_mask_only,
 )
-from roarbench.analysis.validity import KINDS, Panel, Twin, find_twins
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_unranked_rows

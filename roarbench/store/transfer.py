@@ -32,11 +32,10 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
-from roarbench.store.image_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
+from roarbench.store.image_source_notes import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result, read_run
 from roarbench.store.schema import results
-from roarbench.store.stored_suites import put_suites, read_suites
 from roarbench.store.submissions_and_annotations import (
     Origin,
     check_remarks,
@@ -46,6 +45,7 @@ from roarbench.store.submissions_and_annotations import (
     put_remarks,
     read_origins,
 )
+from roarbench.store.user_suites import put_suites, read_suites
 from roarbench.submissions.file import Submission, check_source
 from roarbench.text import fit_on_one_line, format_bytes, write_csv
 

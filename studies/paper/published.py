@@ -6,7 +6,7 @@ from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import load_kept_predictions, load_own_network_board
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
@@ -19,8 +19,8 @@ from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import read_suites
 from roarbench.store.transfer import import_results
+from roarbench.store.user_suites import read_suites
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPLICATION = 1  # number of the replication that is compared

@@ -6,7 +6,7 @@ Run: python -m studies.quick_full.run --store DIR
 from pathlib import Path
 
 from roarbench.analysis.own_network_results import load_own_network_board
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.planned_runs import expand_points

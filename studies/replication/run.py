@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.stored_results import add_stored_submissions
+from roarbench.analysis.result_versions import add_stored_submissions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import ROAR, Protocol

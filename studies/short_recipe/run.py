@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.planned_runs import expand_points

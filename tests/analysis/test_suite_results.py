@@ -11,8 +11,8 @@ import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.result_consistency import is_at_chance, is_near_chance
+from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import describe_warnings
-from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, ROAR

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import roarbench
-from roarbench.execution import start_workers
+from roarbench.execution import local_worker_setup
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
@@ -35,5 +35,5 @@ def networks():
 def inline():
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start_workers, "LocalEngine", InlineEngine)
+        patch.setattr(local_worker_setup, "LocalEngine", InlineEngine)
         yield

@@ -19,7 +19,7 @@ from roarbench.cli import main
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.execution import jobs, run_suite
+from roarbench.execution import network_jobs, run_suite
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.suite_options import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
@@ -69,14 +69,14 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
-    score = jobs.score_run
+    score = network_jobs.score_run
 
     def sometimes(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
         return score(work, run)
 
-    monkeypatch.setattr(jobs, "score_run", sometimes)
+    monkeypatch.setattr(network_jobs, "score_run", sometimes)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
@@ -85,7 +85,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
     assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
-    monkeypatch.setattr(jobs, "score_run", score)
+    monkeypatch.setattr(network_jobs, "score_run", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
     assert call("retry", *SMALL, "--store", tmp_path).code == 0

@@ -18,7 +18,7 @@ from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, Str
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
-from roarbench.execution import jobs, shared_scoring_networks
+from roarbench.execution import network_jobs, shared_scoring_networks
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
@@ -233,7 +233,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
-    for place in (inputs, jobs, shared_scoring_networks):
+    for place in (inputs, network_jobs, shared_scoring_networks):
         monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
@@ -249,7 +249,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
             continue
         masks = inputs.load_masks(images, rankings, Split.TRAIN, cell)
         assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
-        redrawn = jobs._make_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+        redrawn = network_jobs._make_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
         swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
         for drawn, read, device in (redrawn, swapped):
             assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"

@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.compute import torchvision_networks
+from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
-from roarbench.compute.network_table import MODELS
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.errors import CallerError
 from roarbench.estimators.network_surgery import fold_batchnorm

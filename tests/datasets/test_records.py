@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.planted import DECAY, generate_split, make_stripe_patterns
+from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
 from roarbench.datasets.sources import check_limit, choose_balanced, choose_rows, mark_held_out_images, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError

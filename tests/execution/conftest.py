@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from roarbench.execution import jobs, scheduler
+from roarbench.execution import network_jobs, scheduler
 from roarbench.files import compute_sha256
 from roarbench.plan.pretrained_weight_names import PUBLISHED, Published
 from roarbench.plan.protocols import MORF, ROAR
@@ -48,7 +48,7 @@ def small_jobs():
     """No waiting and no training: what is trained, and how well, is no matter here: networks stay as they begin."""
     with pytest.MonkeyPatch.context() as patch:
         size_jobs(patch, 16, 16)
-        patch.setattr(jobs, "fit", lambda *_: 0.5)
+        patch.setattr(network_jobs, "fit", lambda *_: 0.5)
         for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
             patch.setattr(scheduler, name, 0.0)
         yield

@@ -10,11 +10,11 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import MachineError, NoRoom, RunError, StoreError
-from roarbench.execution import forecast, rate_measurement, start_workers
+from roarbench.execution import forecast, local_worker_setup, rate_measurement
 from roarbench.execution.forecast import Plan, make_plan
+from roarbench.execution.local_worker_setup import measure_rates
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.start_workers import measure_rates
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
@@ -245,7 +245,7 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with start_workers.start_rate_measurement(lines.append) as ask:
+    with local_worker_setup.start_rate_measurement(lines.append) as ask:
         found = ask(PLANTED, None)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines

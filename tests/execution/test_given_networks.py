@@ -12,13 +12,13 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.compute import external_networks
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import pretrained_weights, start_workers
+from roarbench.execution import local_worker_setup, pretrained_weights
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -33,10 +33,10 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import find_suite
-from roarbench.store import stored_suites
+from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import keep_suite, trust_network
 from roarbench.store.submissions_and_annotations import ReproductionOutcome
+from roarbench.store.user_suites import keep_suite, trust_network
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -138,8 +138,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(start_workers, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(start_workers, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(local_worker_setup, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_worker_setup, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(find_default_url(tmp_path)) as store:
 
@@ -180,7 +180,7 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
     known = replace(SUITE, blocks=blocks)
-    monkeypatch.setattr(stored_suites, "VERSIONS", {(known.name, known.version): known})
+    monkeypatch.setattr(user_suites, "VERSIONS", {(known.name, known.version): known})
     rows = ran.run(set_explained_networks(known, files), tuple(files))
     one, two, four = files
     for row, needed in zip(PAIRS, [(two, one), (one, four), (two, four), (two,)], strict=True):

@@ -15,7 +15,7 @@ from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import jobs as execution_jobs
+from roarbench.execution import network_jobs
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
@@ -143,7 +143,7 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(execution_jobs, "load_scoring_network", lambda *_, own=own: own)
+                patch.setattr(network_jobs, "load_scoring_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).answers
             np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, expected)

@@ -9,9 +9,9 @@ import torch
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import describe_lack_of_agreed_images, load_own_network_board
+from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.stored_results import collect_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
@@ -19,7 +19,7 @@ from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.jobs import hash_masks
+from roarbench.execution.network_jobs import hash_masks
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_splits, make_reference
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR

@@ -17,7 +17,7 @@ from roarbench.compute.networks import build_network
 from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import jobs, pretrained_weights
+from roarbench.execution import network_jobs, pretrained_weights
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.planned_runs import make_common_network
@@ -242,7 +242,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
         torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
-    monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
+    monkeypatch.setattr(network_jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
     score(work, run)
     torch.testing.assert_close(begun, [parameters(weights)], rtol=0, atol=0)
     record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
@@ -298,7 +298,7 @@ def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_pa
     model = randomised(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
-    jobs.train_reference(work.explained[0])
+    network_jobs.train_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
     weights = work.explained[0].load_trained().state_dict()
     images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)

@@ -11,7 +11,7 @@ import torch
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, Diverged, MachineError, RunError
-from roarbench.execution import importance, jobs
+from roarbench.execution import importance, network_jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.job_interface import JobOutcome
@@ -63,8 +63,8 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
 def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     """Not what the command's process would: it never looks at a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(jobs, "name_device", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(jobs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
+    monkeypatch.setattr(network_jobs, "name_device", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(network_jobs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert failed(run_missing(work, runs, store, InlineEngine())) == []
@@ -101,7 +101,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, jobs.score_run, importance.compute_maps_together
+    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.score_run, importance.compute_maps_together
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -119,8 +119,8 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
-    monkeypatch.setattr(jobs, "fit", diverging)
-    monkeypatch.setattr(jobs, "score_run", sometimes)
+    monkeypatch.setattr(network_jobs, "fit", diverging)
+    monkeypatch.setattr(network_jobs, "score_run", sometimes)
     monkeypatch.setattr(importance, "compute_maps_together", broken)
     engine = InlineEngine()
     assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
@@ -132,7 +132,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
-    monkeypatch.setattr(jobs, "score_run", scored)
+    monkeypatch.setattr(network_jobs, "score_run", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
@@ -153,7 +153,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
 
         def wait(self, timeout):
             ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, jobs.ScoredRuns) for outcome in ended):
+            if len(ended) == 2 and all(isinstance(outcome.value, network_jobs.ScoredRuns) for outcome in ended):
                 kept.append(ended[1].name)
                 return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
             return ended

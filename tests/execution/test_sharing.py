@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from roarbench.analysis.result_consistency import find_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
-from roarbench.execution import jobs, ranking_jobs, scheduler
+from roarbench.execution import network_jobs, ranking_jobs, scheduler
 from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
@@ -77,7 +77,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     def no_reference(explained):
         raise RunError("no luck")
 
-    monkeypatch.setattr(jobs, "train_reference", no_reference)
+    monkeypatch.setattr(network_jobs, "train_reference", no_reference)
     work, runs = fresh
     blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.here()
     lease(store, [blocked[0].key], living)

@@ -15,7 +15,7 @@ from roarbench.estimators import engine
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import compute_maps_together
 from roarbench.estimators.estimator import VARIANTS
-from roarbench.execution import importance, jobs, ranking_jobs
+from roarbench.execution import importance, network_jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_explanation_batch_size, count_work
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
@@ -120,7 +120,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
             return compute_maps_together(*given)
 
     note("trained", train.Training, "_add_gradients", lambda self, index: index)
-    note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
+    note("scored", network_jobs, "predict", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_planes", lambda importance, *_: importance)
     note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
     monkeypatch.setattr(importance, "compute_maps_together", explained)

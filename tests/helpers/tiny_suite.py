@@ -14,11 +14,11 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, jobs, ranking_jobs
+from roarbench.execution import importance, job_graph, network_jobs, ranking_jobs
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.job_interface import Job, JobOutcome, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
@@ -41,34 +41,34 @@ BLOCKS = (
 SUITE = SuiteSpec("tiny", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)
 
 
-def make_work(folder: Path, suite: SuiteSpec = SUITE) -> SuiteWork:
+def make_work(folder: Path, suite: SuiteSpec = SUITE) -> JobContext:
     """Decoded images and the folders of a store; nothing is trained."""
     workspace = Workspace(folder)
-    return SuiteWork(workspace, decode_dataset(RECORD, workspace.data), suite)
+    return JobContext(workspace, decode_dataset(RECORD, workspace.data), suite)
 
 
-def make_runs(work: SuiteWork, suite: SuiteSpec = SUITE) -> list[Run]:
+def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
     """All runs of a suite on the work's images."""
     return [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
 
 
-def score(work: SuiteWork, run: Run) -> RunResult:
+def score(work: JobContext, run: Run) -> RunResult:
     """Do a run in this process."""
-    (result,) = jobs.score_run(work, run).results
+    (result,) = network_jobs.score_run(work, run).results
     return result
 
 
-def rankings_of(work: SuiteWork, run: Run) -> Rankings:
+def rankings_of(work: JobContext, run: Run) -> Rankings:
     """The rankings of a run's row."""
     return work.rankings.open(work.make_row_ranking_spec(run))
 
 
-def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
+def spec_of(work: JobContext, name: str, number: int = 0) -> RankingSpec:
     """What is ranked by this estimator of a reference, scalar by scalar."""
     return work.make_ranking_spec(find_estimator(name), Unit.SCALAR, number)
 
 
-def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
+def ranked_by(work: JobContext, name: str, number: int = 0) -> Rankings:
     """The rankings by this estimator of a reference, scalar by scalar."""
     return work.rankings.open(spec_of(work, name, number))
 
@@ -79,7 +79,7 @@ def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MOR
     return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
 
-def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
+def rank_all(work: JobContext, *names: str, number: int = 0) -> None:
     """Rank all images by these estimators of a reference, scalar by scalar, and join the parts."""
     for name in names:
         spec = spec_of(work, name, number)
@@ -89,7 +89,7 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
 
 
 @contextmanager
-def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[SuiteWork, list[Run], list[str], ResultsStore]]:
+def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[JobContext, list[Run], list[str], ResultsStore]]:
     """A suite done from nothing: its work, runs, the names of its jobs in order, and its results."""
     work, engine = make_work(folder, suite), InlineEngine()
     runs = make_runs(work, suite)

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import URL, event
 from sqlalchemy.engine import Engine
 
-from leaderboard import page_cache
+from leaderboard import first_page_cache
+from leaderboard.first_page_cache import Page, cache_page, make_shown, read_cached_page, sign_files
 from leaderboard.links import Site, make_address
-from leaderboard.page_cache import Page, cache_page, make_shown, read_cached_page, sign_files
 from leaderboard.render import render_page
 from leaderboard.views import LiveStore
 from roarbench.plan.suites import SUITES
@@ -27,17 +27,17 @@ import json, sys
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
-from leaderboard import cli as board, page_cache
+from leaderboard import cli as board, first_page_cache
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
 from roarbench.cli.main import main
-app = str(Path(page_cache.__file__).with_name("app.py"))
+app = str(Path(first_page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
     patch.object(board, "_check_port"),
     patch.object(board, "_keep_ready"),
     patch.object(board, "read_code_version", lambda: "1"),
-    patch.object(page_cache, "read_code_version", lambda: "1"),
+    patch.object(first_page_cache, "read_code_version", lambda: "1"),
 ):
     sys.argv = ["roarbench", "leaderboard", "--store", sys.argv[1]]
     with suppress(SystemExit):
@@ -52,8 +52,8 @@ HEAVY = {"torch", "pandas", "pyarrow", "altair", "matplotlib", "scipy"}
 def shown(tmp_path, monkeypatch):
     """A store that was written long ago, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(page_cache, "judged", page_cache.Event())
-    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1")
+    monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     url = make_store(tmp_path, SUITES["planted"], images=40)
     age(tmp_path / DEFAULT_FILE, 60)
     return make_shown(url, tmp_path)
@@ -92,7 +92,7 @@ def test_a_page_of_unchanged_files_is_shown_without_the_database(shown, tmp_path
 
 
 def test_a_page_is_written_once_and_again_if_its_file_is_gone(shown):
-    file = page_cache.find_cache_file(shown)
+    file = first_page_cache.find_cache_file(shown)
     keep(shown)
     written = file.stat().st_ino, file.stat().st_mtime_ns
     keep(shown)

@@ -20,7 +20,7 @@ from roarbench.compute.matched_other_image_masks import compute_changes
 from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
-from roarbench.execution import jobs
+from roarbench.execution import network_jobs
 from roarbench.execution.device_inputs import make_packed_other_image_masks
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.runs import CLEAN
@@ -45,7 +45,7 @@ def stored(protocol, data="x"):
 def ranked_in(folder, protocol):
     """A store with images and the rankings of two rows, and its work."""
     work = make_work(folder, suite(protocol))
-    jobs.train_reference(work.explained[0])
+    network_jobs.train_reference(work.explained[0])
     rank_all(work, "random", "grad")
     return work
 
@@ -140,7 +140,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     )
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
-        jobs.train_reference(explained)
+        network_jobs.train_reference(explained)
     rank_all(work, "random", "grad")
     rank_all(work, "grad", number=1)
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import page_cache
+from leaderboard import first_page_cache
 from leaderboard.figure import make_figure
+from leaderboard.first_page_cache import Shown
 from leaderboard.page.estimator import list_figures
-from leaderboard.page_cache import Shown
 from leaderboard.views import LiveStore, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.locations import describe_source
@@ -19,7 +19,7 @@ from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
-from roarbench.store.image_sources import LOCAL, ImageNote, hash_source, note_images
+from roarbench.store.image_source_notes import LOCAL, ImageNote, hash_source, note_images
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
@@ -159,7 +159,7 @@ def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
 def page_of(**query):
     from streamlit.testing.v1 import AppTest  # half a second, which collecting need not take
 
-    app = AppTest.from_file(str(Path(page_cache.__file__).with_name("app.py")), default_timeout=60)
+    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=60)
     app.query_params.update(query)
     app.run()
     assert not app.exception
@@ -171,12 +171,12 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     """By this code, and in a process that has not judged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
-    monkeypatch.setenv(page_cache.ASKED, json.dumps(shown))
-    monkeypatch.setattr(page_cache, "judged", page_cache.Event())
-    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1")
-    assert page_cache.read_cached_page(shown) is None
+    monkeypatch.setenv(first_page_cache.ASKED, json.dumps(shown))
+    monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
+    assert first_page_cache.read_cached_page(shown) is None
     page = page_of()
-    kept = page_cache.read_cached_page(shown)
+    kept = first_page_cache.read_cached_page(shown)
     assert kept and kept.html == page and kept.files and 'class="board"' in page
     with monkeypatch.context() as closed:
         closed.setattr(LiveStore, "views", None)
@@ -184,19 +184,19 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert "Suites" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
         store.add_all([late(PLANTED)[0]])
-    assert page_cache.read_cached_page(shown) is None
+    assert first_page_cache.read_cached_page(shown) is None
     again = page_of()
-    assert again != page and page_cache.read_cached_page(shown).html == again
-    assert page_cache.read_cached_page(shown._replace(data="07e4")) is None
+    assert again != page and first_page_cache.read_cached_page(shown).html == again
+    assert first_page_cache.read_cached_page(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
-        other.setattr(page_cache, "read_code_version", lambda: "0")
-        assert page_cache.read_cached_page(shown) is None
-    page_cache.judged.set()
-    assert page_cache.read_cached_page(shown) is None
-    page_cache.judged.clear()
-    page_cache.find_cache_file(shown).write_text("{")
-    assert page_cache.read_cached_page(shown) is None
-    monkeypatch.setattr(page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
+        other.setattr(first_page_cache, "read_code_version", lambda: "0")
+        assert first_page_cache.read_cached_page(shown) is None
+    first_page_cache.judged.set()
+    assert first_page_cache.read_cached_page(shown) is None
+    first_page_cache.judged.clear()
+    first_page_cache.find_cache_file(shown).write_text("{")
+    assert first_page_cache.read_cached_page(shown) is None
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        page_cache.cache_page(shown, "", store.read_state(), kept)
-    assert page_cache.read_cached_page(shown) is None
+        first_page_cache.cache_page(shown, "", store.read_state(), kept)
+    assert first_page_cache.read_cached_page(shown) is None

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.stored_results import add_prediction_stability_and_ties, collect_results
+from roarbench.analysis.result_versions import add_prediction_stability_and_ties, collect_results
+from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import compute_validity_panel
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.protocols import KAR, MATCHED, ROAR

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.row_validity import compute_validity_panel, find_twins
 from roarbench.analysis.row_warnings import describe_row_warnings
-from roarbench.analysis.stored_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN

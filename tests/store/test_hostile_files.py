@@ -18,9 +18,9 @@ from roarbench.identity import encode_canonically
 from roarbench.plan.suite_file import read_suite
 from roarbench.store import schema, transfer
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.stored_suites import keep_suite, read_suites
 from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.store.transfer import export_results, import_results
+from roarbench.store.user_suites import keep_suite, read_suites
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.analysis.stored_results import collect_results
+from roarbench.analysis.result_versions import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
-from roarbench.report.publishing import prepare_published_file, write_comment, write_published_file
+from roarbench.report.row_pull_request import prepare_published_file, write_comment, write_published_file
 from roarbench.store.published_folder import INDEX, add_file_to_index, check_folder, fetch_files
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports

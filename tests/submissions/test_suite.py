@@ -15,7 +15,7 @@ from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import blur
-from roarbench.execution import importance, jobs
+from roarbench.execution import importance, network_jobs
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points
@@ -159,7 +159,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
 def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), check_source(GOOD)
     work.workspace.keep_submission(entry.id, GOOD)
-    jobs.train_reference(work.explained[0])
+    network_jobs.train_reference(work.explained[0])
     asked, parts = {}, {}
 
     def explained(task, limits, trust):

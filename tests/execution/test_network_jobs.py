@@ -15,7 +15,7 @@ from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
-from roarbench.execution import importance, jobs, ranking_jobs
+from roarbench.execution import importance, network_jobs, ranking_jobs
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
 
@@ -26,7 +26,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 def work(tmp_path_factory):
     """With its reference, and with all rankings that are asked for here."""
     work = make_work(tmp_path_factory.mktemp("work"))
-    jobs.train_reference(work.explained[0])
+    network_jobs.train_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
     return work
 
@@ -159,7 +159,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(jobs.find_removal_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(network_jobs.find_removal_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
@@ -180,7 +180,7 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work):
 def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     """By draws that tests/compute/test_inputs.py looks at, others for either split."""
     run = run_of(work, "random-redrawn", t=0.5)
-    train, test = (jobs._make_inputs(work.images, run, None, split) for split in Split)
+    train, test = (network_jobs._make_inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits
@@ -192,4 +192,4 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
 
 
 def test_results_of_a_job_travel_between_processes():
-    assert pickle.loads(pickle.dumps(jobs.ScoredRuns([]))) == jobs.ScoredRuns([])
+    assert pickle.loads(pickle.dumps(network_jobs.ScoredRuns([]))) == network_jobs.ScoredRuns([])

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from roarbench.analysis.result_versions import collect_results, collect_results_by_images_and_weights
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_results import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
@@ -17,7 +17,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.report.status import count_status
-from roarbench.store.image_sources import LOCAL, ImageNote
+from roarbench.store.image_source_notes import LOCAL, ImageNote
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results

@@ -21,7 +21,7 @@ from roarbench.plan.planned_runs import build_run, expand_points, has_explained_
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
-from roarbench.store.image_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
+from roarbench.store.image_source_notes import LOCAL, ImageNote, read_decoded_notes, read_image_notes
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore

@@ -23,7 +23,7 @@ from roarbench.store.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class SuiteWork:
+class JobContext:
     """A suite, its images and its store; small enough to send with a job."""
 
     workspace: Workspace
@@ -110,7 +110,7 @@ class SuiteWork:
 class ReferenceModel:
     """The explained network of a suite with this number."""
 
-    work: SuiteWork
+    work: JobContext
     number: int
 
     @property

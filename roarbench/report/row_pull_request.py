@@ -1,19 +1,15 @@
-"""Publish rows: prepare and add their file, and write the comment on its pull request and the summary of an import."""
+"""Prepare and write the file of published rows, and write the comment on its pull request."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.result_consistency import Dropped
 from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError, Hint
-from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.combined_table import make_leading_table, render
-from roarbench.report.status import describe_unranked_rows
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -25,10 +21,8 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
-from roarbench.store.transfer import Conflict, ImportOutcome, export_results, import_results
+from roarbench.store.transfer import export_results, import_results
 from roarbench.text import format_count, format_markdown_table
-
-_TOLD = 10  # maximum conflicts listed one by one
 
 
 def write_comment(folder: Path, before: Path | None = None) -> str:
@@ -116,24 +110,3 @@ def write_published_file(store: ResultsStore, folder: Path, prepared: Prepared, 
     export_results(store, path, keys=prepared.keys)
     add_file_to_index(folder, prepared.path, len(prepared.keys), about)
     check_folder(folder)
-
-
-def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
-    """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
-    conflicts = found.conflicts
-    more = len(conflicts) - _TOLD
-    return [
-        f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
-        f"{len(conflicts)} are stored already with other predictions and were not imported",
-        *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
-        *([f"other predictions: {more} more runs"] if more > 0 else []),
-        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
-    ]
-
-
-def _describe_conflict(conflict: Conflict) -> str:
-    run, stored, found = conflict.stored.run, conflict.stored, conflict.found
-    counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
-    return (
-        f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"
-    )

@@ -43,9 +43,9 @@ from roarbench.execution.device_inputs import (
     stream_if_too_large,
 )
 from roarbench.execution.importance import make_image_ids
+from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.shared_scoring_networks import load_scoring_network, make_images_with_exchanged_masks
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.plan.suite import find_explained_and_scored_network
@@ -106,7 +106,7 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
-def score_run(work: SuiteWork, run: Run) -> ScoredRuns:
+def score_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.make_row_ranking_spec(run), work.find_scored_network(run)
@@ -160,7 +160,7 @@ def read_run_provenance(run: Run) -> Provenance:
     )
 
 
-def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
+def check_explained_weights(work: JobContext, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the explained weights that a run depends on; refuse rankings made from other weights."""
     store = work.find_explained_network(run).store
     weights = rankings.weights if rankings else ""
@@ -247,7 +247,7 @@ def _pack_target_probabilities(judge: ReferenceModel, logits: Tensor) -> bytes:
     return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())
 
 
-def score_explained_networks_under_maps(work: SuiteWork, runs: tuple[Run, ...]) -> ScoredRuns:
+def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
@@ -296,7 +296,7 @@ def _load_scoring_network(scored: ReferenceModel, weights: str) -> Scored:
 
 
 def _predict_test_classes(
-    work: SuiteWork,
+    work: JobContext,
     runs: Sequence[Run],
     rankings: Rankings | None,
     removed: NDArray[np.uint8] | None,

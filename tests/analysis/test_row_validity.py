@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import trapezoid
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.row_validity import compute_validity_panel, find_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
     Flag,
@@ -18,7 +19,6 @@ from roarbench.analysis.row_warnings import (
     find_rows_not_above_mask_only,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.analysis.validity import compute_validity_panel, find_twins
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR

@@ -1,0 +1,32 @@
+"""Write the summary of an import of results from a file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from roarbench.analysis.result_consistency import Dropped
+from roarbench.plan.planned_runs import Point, describe_run
+from roarbench.report.status import describe_unranked_rows
+from roarbench.store.transfer import Conflict, ImportOutcome
+
+_TOLD = 10  # maximum conflicts listed one by one
+
+
+def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
+    """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
+    conflicts = found.conflicts
+    more = len(conflicts) - _TOLD
+    return [
+        f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
+        f"{len(conflicts)} are stored already with other predictions and were not imported",
+        *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
+        *([f"other predictions: {more} more runs"] if more > 0 else []),
+        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
+    ]
+
+
+def _describe_conflict(conflict: Conflict) -> str:
+    run, stored, found = conflict.stored.run, conflict.stored, conflict.found
+    counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
+    return (
+        f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"
+    )
