@@ -3,14 +3,14 @@
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS
-from leaderboard.combined_board import Answer, Named, PairedBoard
+from leaderboard.combined_board import Answer, NamedRow, PairedBoard
 from roarbench.stats.bootstrap import Estimate
 
 
-class Choice(NamedTuple):
+class AdvisedRow(NamedTuple):
     """A row that explains its network, with its cost and gain."""
 
-    row: Named
+    row: NamedRow
     gain: Estimate
     roar: Answer | None  # the row's answer under ROAR; None if ROAR was not run
     certain: bool  # the row's interval is above the gains of all cheaper rows
@@ -21,8 +21,8 @@ class Advice(NamedTuple):
 
     slug: str
     title: str
-    front: list[Choice]
-    near: list[Choice]
+    front: list[AdvisedRow]
+    near: list[AdvisedRow]
 
 
 def advise(board: PairedBoard) -> Advice | None:
@@ -30,11 +30,11 @@ def advise(board: PairedBoard) -> Advice | None:
     roar, own = (question.answers for question in board.questions[:2])
     there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
     there = [(row, gain) for row, gain in there if own[row.id].kind == BEATS and gain.value is not None]
-    front, others, best = list[Choice](), list[Choice](), float("-inf")
+    front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
     for row, gain in sorted(there, key=lambda each: (each[0].passes, -(each[1].value or 0.0))):
         answer = roar.get(row.id)
         retrained = answer if answer and answer.gain.value is not None else None
-        found = Choice(row, gain, retrained, certain=gain.low is not None and gain.low > best)
+        found = AdvisedRow(row, gain, retrained, certain=gain.low is not None and gain.low > best)
         if gain.value is not None and gain.value > best:
             best = gain.value
             front.append(found)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.first_page_cache import ASKED, Page, Shown, read_cached_page, seen
+from leaderboard.first_page_cache import ASKED, Page, ShownStore, read_cached_page, seen
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -24,7 +24,7 @@ def main() -> None:
 @st.fragment(run_every=LOOK)
 def show_page() -> None:
     """Show the current state of the store; templates escape external text."""
-    shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
+    shown, query = ShownStore(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
     page = (None if query else read_cached_page(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
@@ -34,7 +34,7 @@ def show_page() -> None:
     seen.set()
 
 
-def render_fresh_page(shown: Shown, query: dict[str, str]) -> Page:
+def render_fresh_page(shown: ShownStore, query: dict[str, str]) -> Page:
     """Return the page of a query, computed from the store."""
     from leaderboard.render import render_live_page  # cached pages need none of its imports
 

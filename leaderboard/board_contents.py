@@ -9,7 +9,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.report.row_doubts import Doubt
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
@@ -45,13 +45,13 @@ class BoardRow:
     detail: str
     about: str
     control: bool  # the row uses at most the network's predicted class
-    place: Place | None
+    place: RankInterval | None
     # the shown number: gain in points, or accuracy in percent for boards without gains
     value: Estimate
     # comparison with every control; None for a control, and without verdicts
     beating: ControlComparison | None
     better_than: tuple[str, ...]  # `CONTROLS`, with or without `UNTRAINED`, of `report.table`; empty for a control
-    roar: Place | None  # rank under ROAR; None if unknown
+    roar: RankInterval | None  # rank under ROAR; None if unknown
     # ids of rows whose order with this row is significant and opposite here and under ROAR
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]  # why the row has no rank, then reasons to doubt it, in a fixed order of kinds

@@ -14,7 +14,7 @@ from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_remarks
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
-from roarbench.stats.rank_intervals import Place, find_reversed
+from roarbench.stats.rank_intervals import RankInterval, find_reversed
 from roarbench.text import capitalize, format_count
 
 
@@ -78,7 +78,7 @@ def _write_network_headline(table: SuiteTable) -> str:
     return f"{said}." if said and table.board.protocol.by_networks else ""
 
 
-def _find_ranks(table: SuiteTable) -> dict[str, Place]:
+def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
 

@@ -12,7 +12,7 @@ from leaderboard.first_page_cache import (
     ALL,
     ASKED,
     Selection,
-    Shown,
+    ShownStore,
     find_cache_file,
     make_shown,
     read_cached_page,
@@ -42,7 +42,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     run_app(shown, port)
 
 
-def run_app(shown: Shown, port: int) -> None:
+def run_app(shown: ShownStore, port: int) -> None:
     """Run the app in this process, with a thread that computes pages in advance; relative paths are resolved first.
 
     Raises:
@@ -64,13 +64,13 @@ def run_app(shown: Shown, port: int) -> None:
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
-def _try_store(shown: Shown) -> None:
+def _try_store(shown: ShownStore) -> None:
     from roarbench.store.results import ResultsStore  # a cached page needs no database
 
     ResultsStore.open(shown.url, read_only=True).close()
 
 
-def _keep_ready(shown: Shown, cached: bool) -> None:
+def _keep_ready(shown: ShownStore, cached: bool) -> None:
     """Compute pages in advance, without delaying a first visitor who can see a cached page."""
     if cached:
         seen.wait(_PATIENCE)

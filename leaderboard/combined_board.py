@@ -77,7 +77,7 @@ class Question:
         return [(kind, words) for kind, words in self.kinds.items() if kind in there]
 
 
-class Named(NamedTuple):
+class NamedRow(NamedTuple):
     """A row's id, name, description and cost."""
 
     id: str
@@ -98,7 +98,7 @@ class PairedBoard:
     facts: tuple[str, ...]
     caption: tuple[str, ...]
     questions: tuple[Question, ...]
-    rows: tuple[Named, ...]
+    rows: tuple[NamedRow, ...]
 
 
 def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
@@ -120,9 +120,9 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     )
 
 
-def _make_named_row(results: SuiteResults, name: str, features: int) -> Named:
+def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow:
     estimator = find_estimator_or_placeholder(name)
-    return Named(
+    return NamedRow(
         name,
         *find_display_name(name),
         describe_estimator(results, name),

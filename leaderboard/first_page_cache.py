@@ -23,7 +23,7 @@ Selection = tuple[str, str]  # images and reference of the boards, arguments of 
 ALL: Selection = ("", "")
 
 
-class Shown(NamedTuple):
+class ShownStore(NamedTuple):
     """The results that an app shows: their URL, store folder and selection."""
 
     url: str
@@ -40,15 +40,15 @@ class Page(NamedTuple):
     files: dict[str, str] = {}
 
 
-def make_shown(url: str, store: Path, data: str = "", reference: str = "") -> Shown:
+def make_shown(url: str, store: Path, data: str = "", reference: str = "") -> ShownStore:
     """Make the record of what an app shows, with absolute paths."""
     head, mark, path = url.partition(_SQLITE)
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
     data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
-    return Shown(anywhere, str(store.resolve()), data, reference)
+    return ShownStore(anywhere, str(store.resolve()), data, reference)
 
 
-def read_cached_page(shown: Shown) -> Page | None:
+def read_cached_page(shown: ShownStore) -> Page | None:
     """Return the cached page; None if the store or the code has changed.
 
     If the database's files are those that the page was made from, the database is not opened, and SQLAlchemy and NumPy
@@ -74,7 +74,7 @@ def read_cached_page(shown: Shown) -> Page | None:
         return page if kept["state"] == results.read_state() else None
 
 
-def cache_page(shown: Shown, files: str, state: str, page: Page) -> None:
+def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
     """Cache the page of a store in this state, if the user's cache can be written and the code has a version.
 
     `files` are the database's files from before the state was read, as `sign_files` returns them.
@@ -90,7 +90,7 @@ def cache_page(shown: Shown, files: str, state: str, page: Page) -> None:
         write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
 
 
-def find_cache_file(shown: Shown) -> Path:
+def find_cache_file(shown: ShownStore) -> Path:
     """Return the cache file, among the user's own files, as the store may be another user's."""
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.first_page_cache import Page, Shown, cache_page, sign_files
+from leaderboard.first_page_cache import Page, ShownStore, cache_page, sign_files
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
@@ -50,7 +50,7 @@ def render_page(site: Site, at: Address) -> Page:
     return _render_template(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
 
 
-def render_live_page(shown: Shown, query: dict[str, str]) -> Page:
+def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     """Return the app's page of a query, or an explanation if the store lacks its results; cache the first page."""
     files = sign_files(shown.url)  # before the store is read: later writes change it
     try:
@@ -69,7 +69,7 @@ def render_live_page(shown: Shown, query: dict[str, str]) -> Page:
     return page
 
 
-def cache_first_page(shown: Shown) -> None:
+def cache_first_page(shown: ShownStore) -> None:
     """Compute the app's first page, so that its next start shows it at once."""
     find_live_store(shown).views()
     render_live_page(shown, {})

@@ -14,7 +14,7 @@ _LETTER, _LINE = 6.4, 13.0  # width of a letter and height of a line in labels
 _STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1))]
 
 
-class Found(NamedTuple):
+class RowWithBothGains(NamedTuple):
     """A row with both gains, and the index of its board."""
 
     name: str
@@ -56,14 +56,16 @@ class Scatter(NamedTuple):
 
 def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     """Build the plot of some boards; None if no row has both gains."""
-    found, rows = list[Found](), 0
+    found, rows = list[RowWithBothGains](), 0
     for number, board in enumerate(boards):
         roar, own = (question.answers for question in board.questions[:2])
         rows += len(board.rows)
         for row in board.rows:
             one, other = roar.get(row.id), own.get(row.id)
             if one and other and None not in (one.gain.value, other.gain.value):
-                found.append(Found(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain))
+                found.append(
+                    RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain)
+                )
     if not found:
         return None
     across, down = (_make_axis(each.roar for each in found), _make_axis(each.own for each in found))
@@ -92,7 +94,7 @@ def _compute_y(axis: Axis, value: float) -> float:
     return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
 
 
-def _place_labels(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
+def _place_labels(found: Sequence[RowWithBothGains], across: Axis, down: Axis) -> list[Dot]:
     """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
     for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from leaderboard.board_contents import BoardContents
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import PairedBoard, make_paired_board
-from leaderboard.first_page_cache import ALL, Selection, Shown, judged, seen
+from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -307,7 +307,7 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
 
 
 @cache
-def find_live_store(shown: Shown) -> LiveStore:
+def find_live_store(shown: ShownStore) -> LiveStore:
     """Return this process's live store.
 
     Raises:

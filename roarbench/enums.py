@@ -55,7 +55,7 @@ class Precision(StrEnum):
     BF16 = "bf16"  # bfloat16 autocast on hardware with bfloat16, otherwise float32
 
 
-class Making(StrEnum):
+class MapNumerics(StrEnum):
     """Numerical settings of estimators that share passes through the network; the meaning of a name never changes."""
 
     FLOAT32 = "float32"  # unchanged network
@@ -67,12 +67,12 @@ class Making(StrEnum):
     @property
     def precision(self) -> Precision:
         """Return the precision of the network's passes."""
-        return Precision.BF16 if self in (Making.BF16, Making.BF16_STEM) else Precision.FLOAT32
+        return Precision.BF16 if self in (MapNumerics.BF16, MapNumerics.BF16_STEM) else Precision.FLOAT32
 
     @property
     def divides(self) -> bool:
         """Return whether all points of a path pass through the network's stem together."""
-        return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
+        return self in (MapNumerics.FLOAT32_STEM, MapNumerics.BF16_STEM)
 
 
 PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fill values that do not depend on the other removed features

@@ -112,7 +112,7 @@ def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
 
     install(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    run_app(first_page_cache.Shown(find_default_url(folder), str(folder)), port)
+    run_app(first_page_cache.ShownStore(find_default_url(folder), str(folder)), port)
 
 
 def visits(estimators: int, folder: Path, site: Path) -> dict[str, Any]:

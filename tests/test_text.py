@@ -1,7 +1,7 @@
 """Numbers and text from outside as a reader sees them."""
 
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.text import (
     fit_on_one_line,
     format_decimals,
@@ -14,8 +14,8 @@ from roarbench.text import (
 
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
-    places = (None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1")
-    places += (Place(3, 2, 4, joining=True), "(2-4)"), (Place(3, joining=True), "(3)")
+    places = (None, "–"), (RankInterval(3), "3"), (RankInterval(3, 2, 4), "2-4"), (RankInterval(1, 1, 1), "1")
+    places += (RankInterval(3, 2, 4, joining=True), "(2-4)"), (RankInterval(3, joining=True), "(3)")
     assert [format_rank(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),

@@ -6,7 +6,11 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
-from roarbench.analysis.image_selection import ImageAnswers, count_correct_predictions_per_image, find_pictured_protocol
+from roarbench.analysis.image_selection import (
+    CorrectCountsPerImage,
+    count_correct_predictions_per_image,
+    find_pictured_protocol,
+)
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.text import format_count
 
@@ -72,7 +76,7 @@ def find_photos_address(site: Site, view: SuiteView) -> str:
     return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
+def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Return the address of a row's pictures, and the number of correct predictions per image."""
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
@@ -83,12 +87,12 @@ def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswer
     )
 
 
-def format_total(answers: ImageAnswers) -> str:
+def format_total(answers: CorrectCountsPerImage) -> str:
     """Format the text after a count: `of 9 right`."""
     return f"of {answers.of} {answers.word}"
 
 
-def list_sheet_lines(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
+def list_sheet_lines(found: Pictures, of: CorrectCountsPerImage) -> list[tuple[str, int, str, tuple[int, ...], str]]:
     """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
     right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
     return [("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(found.kinds)]

@@ -15,7 +15,7 @@ from roarbench.stats.compute_board import Judge, compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.probability_drop import compute_areas_between_lerf_and_morf
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.sampled_gains import Drawn
+from roarbench.stats.sampled_gains import SampledGains
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
@@ -32,7 +32,7 @@ class Evidence:
     suite_results: SuiteResults
     unit: Unit
     bootstrap: Bootstrap = Bootstrap()
-    _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
+    _kept: dict[tuple[Protocol, Unit, str], SampledGains] = field(default_factory=dict, init=False)
     _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -48,17 +48,17 @@ class Evidence:
         return find_main_protocol(self.suite_results)
 
     @cached_property
-    def main(self) -> Drawn:
+    def main(self) -> SampledGains:
         """Return gains and accuracies under the main protocol."""
         return self.get_draws(self.protocol, self.unit)
 
     @cached_property
-    def roar(self) -> Drawn:
+    def roar(self) -> SampledGains:
         """Return gains and accuracies under ROAR."""
         return self.get_draws(ROAR, self.unit)
 
     @cached_property
-    def masks(self) -> Drawn:
+    def masks(self) -> SampledGains:
         """Return accuracies of networks trained on removal masks alone."""
         return self.get_draws(MASK_ONLY, self.unit)
 
@@ -79,33 +79,33 @@ class Evidence:
         return self.roar.estimate(above) if self.masks.repeated else Estimate(above.value)
 
     @cached_property
-    def other_protocols(self) -> dict[Protocol, Drawn]:
+    def other_protocols(self) -> dict[Protocol, SampledGains]:
         """Return the gains under KAR, MoRF and LeRF, without the main protocol and protocols that the suite lacks."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
         others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
         return {protocol: self.get_draws(protocol, self.unit) for protocol in others}
 
     @cached_property
-    def units(self) -> dict[Unit, Drawn]:
+    def units(self) -> dict[Unit, SampledGains]:
         """Return the draws of the main protocol for each of its units in the suite."""
         blocks = self.suite_results.suite.blocks
         units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
         return {unit: self.get_draws(self.protocol, unit) for unit in units}
 
     @cached_property
-    def fills(self) -> dict[str, Drawn]:
+    def fills(self) -> dict[str, SampledGains]:
         """Return the draws of the main protocol for each fill value in the suite."""
         asked = (self.protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
         return {fill: self.get_draws(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
-    def retrained(self) -> Drawn:
+    def retrained(self) -> SampledGains:
         """Return the areas between the KAR and ROAR curves over their common levels."""
         return self._draw_areas_between_orders(ROAR, KAR)
 
     @cached_property
-    def reference(self) -> Drawn:
+    def reference(self) -> SampledGains:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
         return self._draw_areas_between_orders(MORF, LERF)
 
@@ -119,7 +119,7 @@ class Evidence:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
+    def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
         if asked not in self._kept:
@@ -152,13 +152,13 @@ class Evidence:
             self._judges[protocol, unit] = Judge.of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
         return self._judges[protocol, unit].compare(first, second)
 
-    def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
+    def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> SampledGains:
         scores = self.suite_results.collect_correctness(protocol, unit, fill=fill) or _NOTHING
         spread = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
         draws = draw_resamples(scores, self.bootstrap, spread)
-        return Drawn.of(scores, protocol, self.bootstrap, spread, draws)
+        return SampledGains.of(scores, protocol, self.bootstrap, spread, draws)
 
-    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Drawn:
+    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
         one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
         shared = (

@@ -21,7 +21,7 @@ RULE = (
 )
 
 
-class ImageAnswers(NamedTuple):
+class CorrectCountsPerImage(NamedTuple):
     """Correct predictions per image, summed over levels: under a row's own masks, and under its counterpart's masks.
 
     `against` is empty if the row has no counterpart. `of` is the number of predictions per image.
@@ -40,11 +40,11 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
 
 def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
-) -> ImageAnswers:
+) -> CorrectCountsPerImage:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
     own, others = _collect_row_correctness(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
-    return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
+    return CorrectCountsPerImage(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
 
 
 def _collect_row_correctness(

@@ -14,7 +14,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.compute_board import Kept, compute_own_network_board
+from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.store.run_result import RunResult
@@ -55,7 +55,7 @@ def compute_own_network_gains(
 
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit
-) -> tuple[tuple[float, ...], dict[str, Kept]]:
+) -> tuple[tuple[float, ...], dict[str, KeptPredictions]]:
     """Return the levels above 0 and, for each complete row, which predictions of each network stay the same."""
     scores = _list_rows(results, protocol, unit, ())
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
@@ -107,10 +107,12 @@ def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Co
     )
 
 
-def _find_kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
+def _find_kept_by_row(
+    results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
+) -> dict[str, KeptPredictions]:
     """Return which predictions stay the same, by row, for rows with complete and consistent results."""
     held, shared = results.find_results(protocol, unit), _find_shared_images(results, protocol, unit)
-    found: dict[str, Kept] = {}
+    found: dict[str, KeptPredictions] = {}
     if shared is None or not shared.any():
         return found
     for name in scores.estimators:
@@ -118,7 +120,7 @@ def _find_kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, sco
         grids = [_make_grid(results, held.get((name, t), {}), each) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
-            found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared))
+            found[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared))
     return found
 
 

@@ -43,7 +43,7 @@ HOOKER_ESTIMATORS = {
 UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
 
-class Holds(StrEnum):
+class ClaimOutcome(StrEnum):
     """The outcome of a claim's test."""
 
     YES = "holds"
@@ -53,10 +53,10 @@ class Holds(StrEnum):
     UNASKED = "cannot say"  # results of this kind cannot test the claim
 
 
-class Finding(NamedTuple):
+class ClaimFinding(NamedTuple):
     """The outcome of a claim's test: the number of cells that agree with the claim, and the other cells."""
 
-    verdict: Holds
+    verdict: ClaimOutcome
     agree: int
     cells: int
     exceptions: tuple[str, ...]
@@ -64,10 +64,11 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         if not self.cells:
             return str(self.verdict)
-        return f"{'' if self.verdict is Holds.YES else f'{self.verdict}: '}holds in {self.agree} of {self.cells} cells"
+        outcome = "" if self.verdict is ClaimOutcome.YES else f"{self.verdict}: "
+        return f"{outcome}holds in {self.agree} of {self.cells} cells"
 
 
-class Tables(NamedTuple):
+class AccuracyTables(NamedTuple):
     """Accuracies that claims are tested on, with and without retraining; the most important features are removed.
 
     For a measure other than accuracy, `roar` holds values that are lower for better rows, such as negated own-network
@@ -80,7 +81,7 @@ class Tables(NamedTuple):
     gain: Callable[[Curve, Curve], float | None] | None = None
 
 
-class Pair(NamedTuple):
+class ComparedPair(NamedTuple):
     """Two accuracies, or two gains, at one level that a claim compares."""
 
     estimator: str
@@ -89,18 +90,21 @@ class Pair(NamedTuple):
 
 
 HALF = "half of the accuracy at t = 0"
-RANDOM_RETRAINED, RANDOM_UNRETRAINED = Pair("random", HALF, 0.9), Pair("random without retraining", HALF, 0.9)
+RANDOM_RETRAINED, RANDOM_UNRETRAINED = (
+    ComparedPair("random", HALF, 0.9),
+    ComparedPair("random without retraining", HALF, 0.9),
+)
 
 
-class Check(NamedTuple):
+class ClaimCheck(NamedTuple):
     """A cell of a table, with the comparisons that decide whether the claim holds there."""
 
     where: str
     agrees: bool
     # in a cell that agrees: pairs that must differ for the claim to hold; in other cells: pairs that contradict it
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ComparedPair, ...]
 
-    def is_clear(self, significant: Collection[Pair]) -> bool:
+    def is_clear(self, significant: Collection[ComparedPair]) -> bool:
         """Return whether the significant differences decide this cell."""
         found = (pair in significant for pair in self.pairs)
         return all(found) if self.agrees else any(found)
@@ -113,11 +117,11 @@ class Claim:
     id: str
     text: str
     where: str
-    checks: Callable[[Tables], Iterable[Check]]
+    checks: Callable[[AccuracyTables], Iterable[ClaimCheck]]
     # whether own-network gain can test the claim, because the claim compares estimators and not kinds of training
     by_networks: bool = True
 
-    def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
+    def test(self, tables: AccuracyTables, significant: Collection[ComparedPair] | None = None) -> ClaimFinding:
         """Test the claim on tables of mean accuracies; only the differences of `significant` pairs decide.
 
         If `significant` is None, as for published means, all differences decide.
@@ -125,12 +129,12 @@ class Claim:
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
         counts = [check.agrees for check in checks if significant is None or check.is_clear(significant)]
-        verdict = Holds.OPEN if checks else Holds.UNKNOWN
+        verdict = ClaimOutcome.OPEN if checks else ClaimOutcome.UNKNOWN
         if not all(counts):
-            verdict = Holds.NO
+            verdict = ClaimOutcome.NO
         elif counts and not against:
-            verdict = Holds.YES
-        return Finding(verdict, len(checks) - len(against), len(checks), against)
+            verdict = ClaimOutcome.YES
+        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against)
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
@@ -147,12 +151,12 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
 
 
 def _compare_with_controls(
-    names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: Tables
-) -> list[Check]:
+    names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: AccuracyTables
+) -> list[ClaimCheck]:
     """Compare some estimators with each control at every common level; a lower accuracy is better."""
     against = {control: f" against {control}" * (len(controls) > 1) for control in controls}
     return [
-        Check(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
+        ClaimCheck(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
         for control in controls
         for dataset, pair, one, other in _list_pairs(names, control, tables.roar)
     ]
@@ -162,15 +166,15 @@ def _list_estimator_ids(forms: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{form}-{base}" for form in forms for base in BASES)
 
 
-def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
+def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, ComparedPair, float, float]]:
     for dataset, rows in curves.items():
         for name in names:
             curve, other = rows.get(name, {}), rows.get(control, {})
             for t in sorted(level for level in curve if level > 0 and level in other):
-                yield dataset, Pair(name, control, t), curve[t], other[t]
+                yield dataset, ComparedPair(name, control, t), curve[t], other[t]
 
 
-def _check_best_base_estimator(tables: Tables) -> Iterable[Check]:
+def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
     """Check, by data set, whether the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
@@ -182,11 +186,11 @@ def _check_best_base_estimator(tables: Tables) -> Iterable[Check]:
             best = max(known, key=lambda name: known[name])
             agrees = best.endswith(f"-{base}")
             rivals = (name for name in names if name.endswith(f"-{base}") is not agrees)
-            pair = Pair(best, max(rivals, key=lambda name: known[name]), 0.0)
-            yield Check(f"{best} is best on {dataset}", agrees, (pair,))
+            pair = ComparedPair(best, max(rivals, key=lambda name: known[name]), 0.0)
+            yield ClaimCheck(f"{best} is best on {dataset}", agrees, (pair,))
 
 
-def _check_that_retraining_matters(tables: Tables) -> Iterable[Check]:
+def _check_that_retraining_matters(tables: AccuracyTables) -> Iterable[ClaimCheck]:
     """Check that after random removal a network keeps over half of its accuracy only if it is retrained."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
@@ -195,7 +199,7 @@ def _check_that_retraining_matters(tables: Tables) -> Iterable[Check]:
             agrees = {RANDOM_RETRAINED: retrained[0.9] > half, RANDOM_UNRETRAINED: half > kept[0.9]}
             against = tuple(pair for pair, does in agrees.items() if not does)
             where = f"{retrained[0.9]:.4f} against {kept[0.9]:.4f} on {dataset}"
-            yield Check(where, not against, against or tuple(agrees))
+            yield ClaimCheck(where, not against, against or tuple(agrees))
 
 
 _WHICH_SOBEL = "the paper uses sobel-released; roarbench also compares with sobel, the gradient magnitude"

@@ -68,7 +68,7 @@ def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[
     return {name: sorted(found) for name, found in values.items() if len(found) > 1}
 
 
-class Dropped(NamedTuple):
+class UnrankedRow(NamedTuple):
     """A row that has no rank because its results are inconsistent, and the reason."""
 
     protocol: str

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.result_consistency import Dropped
+from roarbench.analysis.result_consistency import UnrankedRow
 from roarbench.analysis.result_versions import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
@@ -246,7 +246,7 @@ def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: R
     return len(results.find_done_keys(others))
 
 
-def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
     """Return the rows without a rank in all suites that use these results, by suite title."""
     cells = [result.run.cell for result in results.read_results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}

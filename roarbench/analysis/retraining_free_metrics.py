@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Making, Unit
+from roarbench.enums import MapNumerics, Unit
 from roarbench.plan.planned_runs import make_reference
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import CLEAN
@@ -66,7 +66,7 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
     """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
     reference = make_reference(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
-    making = {estimator: suite.maps if estimator.uses_shared_pass else Making.FLOAT32 for estimator in mapped}
+    making = {estimator: suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(
             data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, making[estimator]

@@ -10,11 +10,11 @@ from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Estimate, make_estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.sampled_gains import Drawn
+from roarbench.stats.sampled_gains import SampledGains
 from roarbench.stats.verdicts import Comparison
 
 
-class Count(NamedTuple):
+class PredictionCount(NamedTuple):
     """Predictions at one level that count for and against a row, and their total: networks times test images."""
 
     gained: int
@@ -27,12 +27,12 @@ class Count(NamedTuple):
         return POINTS * (self.gained - self.against) / self.of
 
 
-class Level(NamedTuple):
+class LevelComparison(NamedTuple):
     """Counts of two rows at level t; `difference` is the paired difference, first row's points minus the second's."""
 
     t: float
-    first: Count
-    second: Count
+    first: PredictionCount
+    second: PredictionCount
     difference: Estimate
 
 
@@ -45,7 +45,7 @@ class RowPair(NamedTuple):
 
     gain: Estimate
     comparison: Comparison | None  # with the verdict of all tables; None for pairs without a verdict
-    levels: tuple[Level, ...]
+    levels: tuple[LevelComparison, ...]
     counted: tuple[str, str]
 
 
@@ -67,7 +67,7 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     )
 
 
-def _estimate_difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
+def _estimate_difference(evidence: Evidence, drawn: SampledGains, unit: Unit, first: str, second: str) -> Estimate:
     results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
     by_networks = protocol.by_networks
     areas = compute_own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
@@ -86,19 +86,19 @@ def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 
-def _compare_at_level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
+def _compare_at_level(drawn: SampledGains, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
     one, other = ((drawn.draws.differences or drawn.draws).get_accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
     over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
     counted, against = (_count_predictions(drawn, protocol, (name, t)) for name in (first, second))
-    return Level(t, counted, against, drawn.estimate(over).in_points)
+    return LevelComparison(t, counted, against, drawn.estimate(over).in_points)
 
 
-def _count_predictions(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:
+def _count_predictions(drawn: SampledGains, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
     removed_first = protocol.order is Order.MORF
     if drawn.scores.differences:
         answers = drawn.scores.differences.correct[point]
         gained, against = (int((answers == side).sum()) for side in ((-1, 1) if removed_first else (1, -1)))
-        return Count(gained, against, answers.size)
+        return PredictionCount(gained, against, answers.size)
     bits = drawn.scores.correct[point]
-    return Count(int(np.count_nonzero(bits != removed_first)), 0, bits.size)
+    return PredictionCount(int(np.count_nonzero(bits != removed_first)), 0, bits.size)

@@ -16,12 +16,12 @@ from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.sampled_gains import Drawn
+from roarbench.stats.sampled_gains import SampledGains
 
 KINDS = (*TWINS, "redrawn")  # `redrawn` belongs to Random alone
 
 
-class Twin(NamedTuple):
+class TwinResult(NamedTuple):
     """Result of one sanity check: the twin's gain, and the paired difference (estimator minus twin), in points."""
 
     gain: Estimate
@@ -29,7 +29,7 @@ class Twin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Panel:
+class ValidityPanel:
     """The rows of a suite with their sanity checks."""
 
     evidence: Evidence  # gains and order of its protocol and unit are checked
@@ -46,14 +46,14 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
 
 def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, others: Iterable[SuiteResults] = ()
-) -> Panel:
+) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
     evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.placed
     beside = [Evidence.of(other, evidence.bootstrap) for other in others]
-    return Panel(evidence, names, compare_orders(evidence, names, beside))
+    return ValidityPanel(evidence, names, compare_orders(evidence, names, beside))
 
 
-def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
+def find_twins(evidence: Evidence, name: str) -> dict[str, TwinResult]:
     """Return the twins of a row that the suite has, by kind (one of `KINDS`)."""
     main, twins = evidence.main, {}
     own = main.areas.get(name)
@@ -61,7 +61,7 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, Twin]:
         twin = f"random-{kind}" if name == RANDOM else make_twin_id(name, kind)
         if twin in main.scores.estimators:
             gain = main.areas.get(twin)
-            twins[kind] = Twin(main.estimate(gain), main.estimate(own.subtract(gain) if gain and own else None))
+            twins[kind] = TwinResult(main.estimate(gain), main.estimate(own.subtract(gain) if gain and own else None))
     return twins
 
 
@@ -70,14 +70,14 @@ def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evi
 
     The other orders come from the suite's other protocols, units and fills, and from other suites.
     """
-    forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
+    forms: dict[str, SampledGains] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
     forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in others}
     return {name: _compare_orders_of_rows(evidence.main, drawn, rows) for name, drawn in forms.items()}
 
 
-def _compare_orders_of_rows(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
+def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
     found = compute_agreement(one, two, main.bootstrap.confidence)
     if found is None or (main.repeated and other.repeated):

@@ -55,7 +55,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flag:
+class RowWarning:
     """A warning: the reasons to doubt a row, in one sentence, which is empty if there are none."""
 
     grade: Grade
@@ -76,10 +76,12 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
-def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
+def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return the warning of each estimator that has one under a protocol."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
-    found = {name: Flag(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names}
+    found = {
+        name: RowWarning(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names
+    }
     if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
         found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
@@ -124,12 +126,12 @@ def describe_rows_not_above_mask_only(floors: Mapping[str, tuple[float, ...]]) -
     return f"At the floor, accuracy not significantly above that of masks alone: {rows}."
 
 
-def describe_row_warnings(evidence: Evidence, name: str) -> Flag:
+def describe_row_warnings(evidence: Evidence, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
     marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
-    return Flag(
+    return RowWarning(
         max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
         make_sentence(reasons),
     )

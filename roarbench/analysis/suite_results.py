@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.result_consistency import (
-    Dropped,
+    UnrankedRow,
     describe_at_chance,
     describe_reference_accuracy,
     find_inconsistency,
@@ -195,7 +195,7 @@ class SuiteResults:
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
-        correct = Answers(found)
+        correct = CorrectnessByPoint(found)
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
         mixed = frozenset(self.explain_inconsistent_rows(protocol, unit, fill))
@@ -260,11 +260,11 @@ class SuiteResults:
         return find_usual_weights(explained, self._find_network_number, self.suite.entered)
 
     @property
-    def unranked_rows(self) -> list[Dropped]:
+    def unranked_rows(self) -> list[UnrankedRow]:
         """Return the rows that have no rank because their results are inconsistent."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
-            Dropped(protocol.name, unit, name, reason)
+            UnrankedRow(protocol.name, unit, name, reason)
             for protocol, unit, fill in boards
             for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
@@ -321,7 +321,7 @@ class SuiteResults:
         )
 
 
-class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
+class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
     """Correctness by point of a curve, (seeds, images) each.
 
     Bits are unpacked on request, because unpacked bytes take 8 times as much memory.

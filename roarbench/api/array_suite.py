@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import (
-    Range,
+    ValueRange,
     check_labels,
     convert_to_float32,
     find_value_range,
@@ -50,7 +50,7 @@ _CHANGED = 0.01  # share of these images that may change class without a message
 UNTRIED = "# peak not tried yet"  # last line of the file until the learning rate is tuned
 
 
-class Given(NamedTuple):
+class GivenSplit(NamedTuple):
     """Images of a split and their classes, as the caller passed them."""
 
     images: Tensor  # float32 (n, c, h, w)
@@ -132,7 +132,7 @@ def read_lists(**given: Any) -> dict[str, list[Any]]:
     return {key: list(value) for key, value in given.items()}
 
 
-def _check_protocols(names: Iterable[str], splits: Mapping[Split, Given]) -> None:
+def _check_protocols(names: Iterable[str], splits: Mapping[Split, GivenSplit]) -> None:
     """Refuse protocols that need several networks, or training images that are not given."""
     for protocol in map(find_protocol, names):
         if protocol.by_networks:
@@ -160,7 +160,7 @@ def _removing_refused(folder: Path) -> Iterator[None]:
         raise CallerError(re.sub(place, "", str(error)), error.hint) from None
 
 
-def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
+def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, GivenSplit]:
     """Return the given splits, training images first; CallerError if there are none, or if they do not fit together."""
     given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
     found = {split: _read_pair(one, split) for split, one in given.items()}
@@ -170,14 +170,14 @@ def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
     return found
 
 
-def _read_pair(pair: Any, split: Split) -> Given:
+def _read_pair(pair: Any, split: Split) -> GivenSplit:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
     images = read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
-    return Given(images, read_labels(pair[1], len(images), f"{split} labels"))
+    return GivenSplit(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
 def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
@@ -219,9 +219,9 @@ def _split_file_name(named: str) -> tuple[str, str]:
 
 
 def _check_steps(
-    splits: Mapping[Split, Given],
+    splits: Mapping[Split, GivenSplit],
     pixels: Mapping[Split, NDArray[np.uint8]],
-    kept: Range,
+    kept: ValueRange,
     given: GivenNetwork,
     say: Callable[[str], object],
 ) -> None:
@@ -252,7 +252,7 @@ def _predict(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([read_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
-def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
+def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, GivenSplit], given: GivenNetwork) -> str:
     """Return the text of the suite's file; it also lists the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape

@@ -32,7 +32,7 @@ from roarbench.text import describe_type, format_count
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
 
-class Explained(NamedTuple):
+class ExplainedBatch(NamedTuple):
     """A batch of images, and the network whose predictions on them are explained."""
 
     number: int  # the network's number
@@ -42,21 +42,21 @@ class Explained(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
-    def replace_network(self, networks: Sequence[nn.Module]) -> "Explained":
+    def replace_network(self, networks: Sequence[nn.Module]) -> "ExplainedBatch":
         """Return the batch with the explained network replaced by its copy in `networks`."""
         return self._replace(model=networks[self.number])
 
 
-def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[Explained]:
+def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[ExplainedBatch]:
     """Return the same batch for each network to explain, on the network's device."""
     ids, there = hash_images(images), [move_to_model(network, images) for network in networks]
     return [
-        Explained(number, network, moved, targets.to(moved.device), rows, ids)
+        ExplainedBatch(number, network, moved, targets.to(moved.device), rows, ids)
         for number, (network, moved) in enumerate(zip(networks, there, strict=True))
     ]
 
 
-Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
+Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Explainers:
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
-    def call_functions(self, explained: Explained) -> Maps:
+    def call_functions(self, explained: ExplainedBatch) -> Maps:
         """Compute the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
         traced = {name: row for name, row in self.table.items() if row.traces_network}
         made = self._make_maps(traced.values(), explained)
         found = {name: made[row.id] for name, row in traced.items()}
         return found | {name: call(explained) for name, call in self.others.items()}
 
-    def rank(self, explained: Explained, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
+    def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.
 
         The batch has the network or a copy of it. `called` is the result of `call_functions`; the maps of all other
@@ -97,13 +97,13 @@ class Explainers:
                 raise CallerError(f"{name} for network {explained.number + 1}: {error}") from None
         return ranked
 
-    def try_out(self, batches: Sequence[Explained], threads: NetworkThreads) -> None:
+    def try_out(self, batches: Sequence[ExplainedBatch], threads: NetworkThreads) -> None:
         """Compute maps of a few images for every network, to find failures before minutes of work.
 
         A CallerError names all estimators that cannot explain one of the networks.
         """
 
-        def try_batch(networks: Sequence[nn.Module], item: tuple[Explained, Maps]) -> Exception | None:
+        def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:
             try:
                 self.rank(item[0].replace_network(networks), item[1])
             except (CallerError, RunError, RuntimeError) as error:
@@ -124,7 +124,7 @@ class Explainers:
                     raise error
 
     @contextmanager
-    def _report_all_failures(self, explained: Explained) -> Iterator[None]:
+    def _report_all_failures(self, explained: ExplainedBatch) -> Iterator[None]:
         try:
             yield
         except (CallerError, RunError) as error:
@@ -136,7 +136,7 @@ class Explainers:
             remedy = "remove these, or use an estimator without gradients, such as 'occlusion'"
             raise CallerError(f"{seen}inference_mode, detach or NumPy; {remedy}") from error
 
-    def _find_failures(self, explained: Explained) -> CallerError | None:
+    def _find_failures(self, explained: ExplainedBatch) -> CallerError | None:
         """Return one error for all built-in estimators that cannot explain a network; None without failures."""
         faults = {}
         for name, row in self.table.items():
@@ -150,7 +150,7 @@ class Explainers:
             said += f"; leave out {', '.join(faults)}"
         return CallerError(said) if faults else None
 
-    def _make_maps(self, estimators: Iterable[Estimator], explained: Explained) -> Maps:
+    def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
         """Make maps by id; for estimators that trace the network, it has no `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.traces_network]
@@ -258,7 +258,7 @@ def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
     """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
     call = _adapt_function(name, given)
 
-    def explain(explained: Explained) -> Tensor:
+    def explain(explained: ExplainedBatch) -> Tensor:
         generator = torch.Generator().manual_seed(int(explained.ids[0]))
         found = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
         if not isinstance(found, Tensor | np.ndarray):

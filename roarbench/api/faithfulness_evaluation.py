@@ -17,8 +17,8 @@ from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import Removal, list_networks, make_replacer, prepare_network, read_fill
-from roarbench.api.score_maps import Answers, Column, Request, score_maps
+from roarbench.api.removal import RemovalSettings, list_networks, make_replacer, prepare_network, read_fill
+from roarbench.api.score_maps import Column, MapScores, ScoringRequest, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -59,7 +59,7 @@ def check(
     """
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
-    steps, models = Removal.read(Order.MORF, levels).levels, [*list_networks([model]), *list_networks(siblings)]
+    steps, models = RemovalSettings.read(Order.MORF, levels).levels, [*list_networks([model]), *list_networks(siblings)]
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
@@ -74,8 +74,8 @@ def check(
         targets = logits[0].argmax(1)
         _warn_at_chance(targets == classes, logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
-        own, fill = Removal.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
-        request = Request(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
+        own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
+        request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
         explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
         answers = score_maps(request, explainers, threads)
     return _make_table(answers, (targets == classes).numpy(), request)
@@ -98,7 +98,7 @@ def _select_levels(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
     return levels if fill == "mean" else (levels[len(levels) // 2],)
 
 
-def _make_table(answers: Mapping[str, Answers], untouched: NDArray[np.bool_], request: Request) -> CheckTable:
+def _make_table(answers: Mapping[str, MapScores], untouched: NDArray[np.bool_], request: ScoringRequest) -> CheckTable:
     """Compute gains over Random, paired over images, and own-network gains."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}

@@ -26,7 +26,7 @@ _FAR = 1e-4  # share of outlying values at each end
 _SAMPLE = 10**6  # values per channel for the quantiles
 
 
-class Range(NamedTuple):
+class ValueRange(NamedTuple):
     """Smallest and largest value of each channel, float64 (c,)."""
 
     low: NDArray[np.float64]
@@ -131,7 +131,7 @@ def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") 
         raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
 
 
-def find_value_range(images: NDArray[np.float32]) -> Range:
+def find_value_range(images: NDArray[np.float32]) -> ValueRange:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
     An outlier, such as a hot pixel of a detector, is farther from the interval of the middle 99.98 % of the values than
@@ -142,10 +142,10 @@ def find_value_range(images: NDArray[np.float32]) -> Range:
     least, most = np.quantile(some, (_FAR, 1 - _FAR), axis=1)
     width = np.where(most > least, most - least, np.inf)  # a channel may be constant except for outliers
     low, high = np.maximum(low, least - width), np.minimum(high, most + width)
-    return Range(low, np.where(high == low, low + 1, high))
+    return ValueRange(low, np.where(high == low, low + 1, high))
 
 
-def quantize(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
+def quantize(images: NDArray[np.float32], kept: ValueRange) -> NDArray[np.uint8]:
     """Quantise images (n, c, h, w) to 256 steps over a range, clipped outside of it."""
     low, high = (end[:, None, None] for end in kept)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)

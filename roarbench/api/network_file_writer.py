@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from roarbench.api.inputs import to_array
-from roarbench.api.submission_source import Written, is_installed
+from roarbench.api.submission_source import WrittenStatements, is_installed
 from roarbench.compute.external_networks import TWO_CLASSES
 from roarbench.errors import CallerError
 from roarbench.text import fit_on_one_line
@@ -82,7 +82,7 @@ def write_network_source(model: nn.Module) -> str:
 
     The file does not depend on where the network's classes were imported from.
     """
-    written = Written()
+    written = WrittenStatements()
     try:
         structure = _write_pickled_structure(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
@@ -114,7 +114,7 @@ class _Pickler(pickle._Pickler):
     """
 
     numbers: dict[int, int]
-    written: Written
+    written: WrittenStatements
 
     def persistent_id(self, given: Any) -> tuple[int, Any] | str | None:
         if isinstance(given, type | FunctionType) and not is_installed(given):
@@ -130,7 +130,7 @@ class _Pickler(pickle._Pickler):
             super().memoize(given)  # type: ignore[misc]
 
 
-def _write_pickled_structure(model: nn.Module, written: Written) -> str:
+def _write_pickled_structure(model: nn.Module, written: WrittenStatements) -> str:
     plain, out = deepcopy(model).cpu(), io.BytesIO()
     for module in plain.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):

@@ -16,8 +16,8 @@ from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import Removal, list_networks, prepare_network, read_fill
-from roarbench.api.score_maps import Answers, Request, score_maps
+from roarbench.api.removal import RemovalSettings, list_networks, prepare_network, read_fill
+from roarbench.api.score_maps import MapScores, ScoringRequest, score_maps
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
@@ -173,18 +173,18 @@ def own_network_gain(
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
-    removal = Removal.read(order, levels, unit)
+    removal = RemovalSettings.read(order, levels, unit)
     with borrow_networks(models):
         models = [prepare_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = NetworkThreads.start(models, pixels)
         agreed = find_agreed_images(logits)
-        request = Request(models, pixels, logits[0].argmax(1), agreed, removal, value)
+        request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
         answers = score_maps(request, explainers, threads)
     return make_own_network_table(answers, request)
 
 
-def make_own_network_table(answers: Mapping[str, Answers], request: Request) -> OwnNetworkTable:
+def make_own_network_table(answers: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
     order, levels = request.own.order, request.own.levels
     kept = {name: each.kept_by_own_and_others for name, each in answers.items()}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
 from roarbench.api.removal import (
-    Removal,
+    RemovalSettings,
     compute_logits,
     flatten_maps,
     hash_images,
@@ -264,7 +264,7 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal, replace = Removal.read(order, levels), make_replacer(pixels, fill)
+    removal, replace = RemovalSettings.read(order, levels), make_replacer(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, seed)
     removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)

@@ -36,7 +36,7 @@ _SOME = 64  # images for the check of a network with one output
 Replace = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
-class Removal(NamedTuple):
+class RemovalSettings(NamedTuple):
     """Order, levels and unit of a removal."""
 
     order: Order
@@ -44,7 +44,7 @@ class Removal(NamedTuple):
     unit: Unit
 
     @classmethod
-    def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "Removal":
+    def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "RemovalSettings":
         """Read a caller's order, levels and unit; CallerError for an unknown name or a level outside (0, 1]."""
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainers, ask_networks
+from roarbench.api.explainers import ExplainedBatch, Explainers, ask_networks
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import Removal, Replace, compute_logits, mark_removed, split_into_batches
+from roarbench.api.removal import RemovalSettings, Replace, compute_logits, mark_removed, split_into_batches
 from roarbench.compute.degrade import degrade
 from roarbench.enums import Order
 from roarbench.estimators.engine import Maps
@@ -30,14 +30,14 @@ class Column(NamedTuple):
         return f"{self.order} {self.fill}"
 
 
-class Request(NamedTuple):
+class ScoringRequest(NamedTuple):
     """Networks, images and measures by which an estimator's maps are evaluated."""
 
     networks: Sequence[nn.Module]
     pixels: Tensor
     targets: Tensor  # the first network's predicted classes, int64 (n,)
     agreed: NDArray[np.bool_]  # images to which all networks assign the same class; own-network gain uses no others
-    own: Removal  # removal of features for own-network gain
+    own: RemovalSettings  # removal of features for own-network gain
     fill: Tensor  # their fill value
     labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
     columns: Sequence[Column] = ()
@@ -50,13 +50,13 @@ class Request(NamedTuple):
             del groups[1]
         return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
 
-    def make_explained_batches(self, rows: Tensor) -> list[Explained]:
+    def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
         """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
         asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
         return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
 
 
-class Answers(NamedTuple):
+class MapScores(NamedTuple):
     """Correctness of the networks under one estimator's maps, the last two as lists over batches."""
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
@@ -69,16 +69,16 @@ class Answers(NamedTuple):
         return None if all(self.same) else np.concatenate(self.kept, 3)
 
 
-_Batch = tuple[Tensor, list[tuple[Explained, Maps]]]  # positions of images, and what each network explains
+_Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]  # positions of images, and what each network explains
 
 
-def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads) -> dict[str, Answers]:
+def score_maps(request: ScoringRequest, explainers: Explainers, threads: NetworkThreads) -> dict[str, MapScores]:
     """Make the maps of all estimators batch by batch, and score the networks under them."""
 
     def prepare(rows: Tensor) -> _Batch:
         return rows, [(each, explainers.call_functions(each)) for each in request.make_explained_batches(rows)]
 
-    def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, Answers]]:
+    def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
         rows, explained = batch
         ranked = [
             explainers.rank(each.replace_network(networks), called, request.own.unit) for each, called in explained
@@ -90,7 +90,7 @@ def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads
         return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
 
     names = explainers.names
-    found = {name: Answers(make_empty_results(), [], []) for name in names}
+    found = {name: MapScores(make_empty_results(), [], []) for name in names}
     for rows, part in threads.map(work, map(prepare, request.split_into_batches())):
         for name, whole in found.items():
             for title, correct in part[name].correct.items():
@@ -101,10 +101,10 @@ def score_maps(request: Request, explainers: Explainers, threads: NetworkThreads
 
 
 def _score(
-    request: Request, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
-) -> Answers:
+    request: ScoringRequest, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
+) -> MapScores:
     """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
-    answers = Answers(_score_columns(request, networks[0], ranked[0], rows), [], [])
+    answers = MapScores(_score_columns(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
         images = request.pixels[rows]
         masks = [request.own.make_masks(one, images.shape) for one in ranked]
@@ -115,7 +115,7 @@ def _score(
 
 
 def _score_columns(
-    request: Request, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
+    request: ScoringRequest, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
 ) -> dict[str, NDArray[np.bool_]]:
     """Return the correctness of a network's predictions on a batch, (levels, images), by column."""
     if request.labels is None:

@@ -79,7 +79,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
 def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
     name = make_submission_name(name)
-    written = Written()
+    written = WrittenStatements()
     call = written.write_expression(given, "explained_by")
     about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
@@ -130,7 +130,7 @@ def is_quantus_signature(signature: inspect.Signature) -> bool:
     return "inputs" in held or all(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in held.values())
 
 
-class Written:
+class WrittenStatements:
     """The statements of a file, by the name that each defines; dependencies come first."""
 
     def __init__(self) -> None:

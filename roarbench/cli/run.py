@@ -33,11 +33,11 @@ from roarbench.text import wrap_lines
 if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite
-    from roarbench.execution.run_suite import Finished, Start
+    from roarbench.execution.run_suite import FinishedSuite, Start
     from roarbench.execution.submission_intake import SubmissionMode
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
-    from roarbench.submissions.checks import Pace
+    from roarbench.submissions.checks import SubmissionPace
 
 _MOST_REPLICATIONS = 1000
 
@@ -102,7 +102,7 @@ def _add_submissions(
     results: "ResultsStore",
     workspace: "Workspace",
     console: Console,
-) -> "tuple[Plan, Pace | None]":
+) -> "tuple[Plan, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submitted.submission:
         return _select_part(suite, options), None
@@ -114,7 +114,7 @@ def _add_submissions(
     return _select_part(suite, options, entries), pace
 
 
-def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
+def _propose_next(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
     from roarbench.analysis.row_validity import can_check_validity
 
     doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"

@@ -29,14 +29,14 @@ _CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memor
 _BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
-class Ranked(NamedTuple):
+class RankedBatch(NamedTuple):
     """Bit-planes of a batch of maps, and each map's share of tied features."""
 
     planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
-def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
+def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> RankedBatch:
     """Rank a batch of maps and encode the ranking as bit-planes.
 
     Args:
@@ -54,7 +54,7 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
         made = [_encode_planes_and_ties(_make_sort_keys(*part), layout) for part in parts]
         if bool(flat.isfinite().all()):
             planes, shares = map(torch.cat, zip(*made, strict=True))
-            return Ranked(planes.cpu().numpy(), shares.tolist())
+            return RankedBatch(planes.cpu().numpy(), shares.tolist())
     named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
     bits = convert_to_sortable_integers(named)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
@@ -62,11 +62,11 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     found, tied = encode_with_sorted_copy(bits, ordered, layout), find_rows_with_ties_at_boundaries(ordered, layout)
     if tied.any():
         found[tied] = encode(make_sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
-    return Ranked(found, compute_largest_tie_shares(ordered))
+    return RankedBatch(found, compute_largest_tie_shares(ordered))
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
-    """Compute `Ranked.tied` from the sorted features of each map, (n, d)."""
+    """Compute `RankedBatch.tied` from the sorted features of each map, (n, d)."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
     return [1 / d if row.all() else _measure_longest_run(row) / d for row in new]
 
@@ -107,7 +107,7 @@ def _make_sort_keys(importance: Tensor, ties: Tensor) -> Tensor:
 
 
 def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Encode keys on their own device, as `bit_planes.encode` does; return the planes and `Ranked.tied`."""
+    """Encode keys on their own device, as `bit_planes.encode` does; return the planes and `RankedBatch.tied`."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):

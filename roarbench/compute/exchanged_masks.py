@@ -20,7 +20,7 @@ from roarbench.devices import send_to_device
 from roarbench.enums import Order, Unit
 
 
-class StreamedMask(NamedTuple):
+class RankingMask(NamedTuple):
     """Removal masks of one ranking at one level, from memory-mapped bit-planes uint8 (n, planes, width)."""
 
     planes: NDArray[np.uint8]
@@ -35,7 +35,7 @@ class ExchangedImages:
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
     # removal masks by ranking and level, all of one unit, of the n images or, if `lent`, of another set of images
-    cuts: Sequence[StreamedMask]
+    cuts: Sequence[RankingMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
     generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines

@@ -112,7 +112,7 @@ def is_cacheable(inputs: object, width: int, most: float) -> TypeGuard[Fixed]:
     return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * width <= most
 
 
-class Held:
+class InputCache:
     """All inputs, prepared at the first request for an image size; only the last size is kept.
 
     Args:

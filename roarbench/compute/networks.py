@@ -212,13 +212,13 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
     # without a gradient torch counts a transformer layer as one operation
     image = torch.zeros(1, channels, size, size, requires_grad=True)
-    with _Counted() as counted:  # type: ignore[no-untyped-call]
+    with _OperationCounter() as counted:  # type: ignore[no-untyped-call]
         model(image.clone())  # on the CPU: the meta device needs imports that take seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return NetworkCost(counted.flops, counted.activations, parameters)
 
 
-class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode that counts every operation with torch's formulas, in any module, function or script.
 
     torch's `FlopCounterMode` counts the same, but first imports the compiler, which takes seconds, and has no formula

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from roarbench.compute.networks import BLOCK, SMALL
 
 
-class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode that recomputes, by another method, the gradients that oneDNN computes wrongly.
 
     It intercepts every convolution of a backward pass, in any module, function or script.

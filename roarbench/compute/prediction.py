@@ -22,7 +22,7 @@ def choose_scoring_batch_size(size: int) -> int:
     return 128 if size <= 64 else 32
 
 
-class Scored(NamedTuple):
+class NormalisedNetwork(NamedTuple):
     """A network and the normalisation of its inputs."""
 
     model: nn.Module
@@ -35,10 +35,10 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     The computation is in float32, without autocast and TF32, on every device. The last batch is filled up with copies
     of the last input, because the rounding of a convolution depends on the batch size (`choose_scoring_batch_size`).
     """
-    return predict_each([Scored(model, norm)], inputs, batch)[0]
+    return predict_each([NormalisedNetwork(model, norm)], inputs, batch)[0]
 
 
-def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
+def predict_each(networks: Sequence[NormalisedNetwork], inputs: Inputs, batch: int) -> list[Tensor]:
     """Compute the logits of several networks on one device; each batch of inputs is prepared once for all of them."""
     device = find_device(networks[0].model)
     for network in networks:

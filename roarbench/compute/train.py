@@ -23,7 +23,7 @@ from roarbench.compute.inputs import (
     MOVING,
     SHARE,
     Batches,
-    Held,
+    InputCache,
     Inputs,
     Normalisation,
     augment_padded_images,
@@ -32,7 +32,7 @@ from roarbench.compute.inputs import (
     pad_for_augmentation,
     send_normalisation,
 )
-from roarbench.compute.onednn_workaround import RightGradients
+from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
 from roarbench.compute.streamed_images import Streamed, StreamedChangingImages
 from roarbench.devices import (
@@ -279,14 +279,14 @@ class Training:
         return loss.detach()
 
     def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Add to the gradients; on a CPU use `RightGradients`, as long as it corrects gradients of this image shape."""
+        """Add to the gradients; on a CPU by `CorrectedGradients`, as long as it corrects those of this image shape."""
         if self._compiles:
             run_compiled_backward(loss)
             return
         if self._device.type != "cpu" or not self._mended.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return
-        with RightGradients() as mode:  # type: ignore[no-untyped-call]
+        with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]
             loss.backward()  # type: ignore[no-untyped-call]
         self._mended[shape] = mode.changed
 
@@ -302,7 +302,7 @@ class Training:
             )
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
-    def _augment_cached_images(self, held: Held, index: Tensor) -> Tensor:
+    def _augment_cached_images(self, held: InputCache, index: Tensor) -> Tensor:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
         kind, size = self._recipe.augmentation, self._compute_side(held.full)
         if self._gpu:
@@ -329,7 +329,7 @@ class Training:
     def _compute_side(self, full: int) -> int:
         return compute_image_side(self._recipe, self.step, self.steps, full)
 
-    def _make_cache(self, inputs: Inputs) -> Held | None:
+    def _make_cache(self, inputs: Inputs) -> InputCache | None:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
         moving = self._recipe.augmentation in MOVING
         kept = torch.bfloat16 if moving and self._bf16 else torch.float32
@@ -337,7 +337,7 @@ class Training:
         room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (torch.float32.itemsize, MOST)
         if not is_cacheable(inputs, *room):
             return None
-        return Held(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
+        return InputCache(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -19,7 +19,7 @@ from roarbench import identity
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.locations import describe_source
-from roarbench.datasets.parallel_decoding import JOURNAL, Progress, decode_splits
+from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
 from roarbench.datasets.sources import RawSplit, check_limit, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
@@ -32,7 +32,7 @@ def decode_dataset(
     data: Path | None = None,
     limit: int | None = None,
     workers: int = 1,
-    note: Callable[[Progress], object] = lambda progress: None,
+    note: Callable[[DecodingProgress], object] = lambda progress: None,
 ) -> ImageData:
     """Open a data set in the decoded store of a folder; decode it first if needed.
 
@@ -99,7 +99,7 @@ def _decode_into(
     data: Path | None,
     limit: int | None,
     workers: int,
-    note: Callable[[Progress], object],
+    note: Callable[[DecodingProgress], object],
 ) -> None:
     source, raw = describe_source(record, data), open_source(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}

@@ -86,24 +86,24 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     return DecodedImage(np.full(record.shape, FILL, np.uint8), (kind,))
 
 
-class Inspected(NamedTuple):
+class InspectedImage(NamedTuple):
     """Properties of an image before it is decoded."""
 
     damage: str  # reason why the image cannot be decoded completely, from the words above; empty for a sound image
     bits: int = 0  # used bits of an image with more than 8 bits per channel
 
 
-def try_decoding(content: bytes) -> Inspected:
+def try_decoding(content: bytes) -> InspectedImage:
     """Check whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_colour_bytes(image, content)
             image.load()
-            return Inspected("", _count_bits(read_deep_values(image, lower)))
+            return InspectedImage("", _count_bits(read_deep_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        return Inspected(_describe_damage(error, content))
+        return InspectedImage(_describe_damage(error, content))
 
 
 def round_up_depth(bits: int) -> int:

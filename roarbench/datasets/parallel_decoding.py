@@ -36,7 +36,7 @@ PARTS_PER_WORKER = 32  # a process takes seconds to start, and should then decod
 JOURNAL = "journal.jsonl"
 
 
-class Progress(NamedTuple):
+class DecodingProgress(NamedTuple):
     """Progress of decoding a data set."""
 
     name: str
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tally:
+class DecodingTally:
     """Counts of decoded images, pixel values and repairs."""
 
     images: int
@@ -56,20 +56,20 @@ class Tally:
     damaged: tuple[int, ...] = ()  # numbers of damaged images within the split
     bits: int = 0  # used bits of grey images with more than 8 bits
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: "DecodingTally") -> "DecodingTally":
         histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
         bits = max(self.bits, other.bits)
-        return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
+        return DecodingTally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
 
     def make_record(self) -> dict[str, object]:
         """Return the tally as plain values for JSON."""
         return vars(self) | {"histogram": self.histogram.tolist()}
 
     @staticmethod
-    def read_record(values: dict[str, Any]) -> "Tally":
+    def read_record(values: dict[str, Any]) -> "DecodingTally":
         """Return the tally with the values of a `record`."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
-        return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
+        return DecodingTally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 
 
 class RowGroupPart(NamedTuple):
@@ -89,8 +89,12 @@ class RowGroupPart(NamedTuple):
 
 
 def decode_splits(
-    folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, note: Callable[[Progress], object]
-) -> dict[Split, Tally]:
+    folder: Path,
+    record: DatasetRecord,
+    splits: dict[Split, RawSplit],
+    workers: int,
+    note: Callable[[DecodingProgress], object],
+) -> dict[Split, DecodingTally]:
     """Decode the missing pixels of both splits into a folder.
 
     Small data sets are decoded in this process. `note` receives the progress after every part.
@@ -111,13 +115,13 @@ def decode_splits(
     todo = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in todo)
     if todo:
-        note(Progress(record.name, finished, total, size, free))
+        note(DecodingProgress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
         for part, tally in _decode_parts(todo, workers):
             print(json.dumps({"part": part.name, "tally": tally.make_record()}), file=journal, flush=True)
             done[part.name] = tally
             finished += len(part.rows)
-            note(Progress(record.name, finished, total, size, free))
+            note(DecodingProgress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
     check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)
@@ -136,18 +140,18 @@ def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
     return free
 
 
-def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
+def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> DecodingTally:
     """Create the file of pixels at full length, and write the images that are already decoded."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
-        return Tally(0, np.zeros((record.channels, 256), np.int64))
+        return DecodingTally(0, np.zeros((record.channels, 256), np.int64))
     # no memory map: on a full disk it would kill the process
     with convert_write_errors(file), file.open("r+b") as opened:
         opened.write(raw.pixels.tobytes())
         opened.flush()
         os.fsync(opened.fileno())
-    return Tally(len(raw.labels), count_pixel_values(raw.pixels))
+    return DecodingTally(len(raw.labels), count_pixel_values(raw.pixels))
 
 
 def count_pixel_values(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -165,9 +169,9 @@ def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: 
         first += group.rows
 
 
-def _read_journal(path: Path) -> dict[str, Tally]:
+def _read_journal(path: Path) -> dict[str, DecodingTally]:
     """Read the tallies of finished parts; a truncated last line is removed."""
-    done: dict[str, Tally] = {}
+    done: dict[str, DecodingTally] = {}
     kept = 0
     with path.open("ab+") as journal:
         journal.seek(0)
@@ -175,13 +179,13 @@ def _read_journal(path: Path) -> dict[str, Tally]:
             if not line.endswith(b"\n"):
                 break
             entry = json.loads(line)
-            done[entry["part"]] = Tally.read_record(entry["tally"])
+            done[entry["part"]] = DecodingTally.read_record(entry["tally"])
             kept += len(line)
         journal.truncate(kept)
     return done
 
 
-def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
+def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, DecodingTally]]:
     """Decode parts in this process or in several, and yield each part when it is finished."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
@@ -202,13 +206,13 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
                 yield waiting.pop(outcome.name), outcome.value
 
 
-def decode_part(part: RowGroupPart) -> Tally:
+def decode_part(part: RowGroupPart) -> DecodingTally:
     """Decode a part, write it to its position in the file of pixels, and flush it to the disk.
 
     Raises DataError if images cannot be read, and StoreError if they cannot be written.
     """
     record = part.record
-    tally = Tally(0, np.zeros((record.channels, 256), np.int64))
+    tally = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
@@ -232,14 +236,14 @@ def _read_stored_images(part: RowGroupPart) -> Iterator[list[bytes]]:
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 
-def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
+def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     bits = max(image.bits for image in decoded)
-    return Tally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
+    return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 
 
-def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:
+def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
     files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]

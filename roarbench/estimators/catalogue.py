@@ -190,7 +190,7 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
         return Estimator(name, "", "", "unknown to this version of roarbench")
 
 
-class Name(NamedTuple):
+class DisplayName(NamedTuple):
     """A name for readers and its variation, for example `Integrated Gradients` and `from the mean`."""
 
     name: str
@@ -208,13 +208,13 @@ def describe_control_inputs(control: str) -> str:
     return "uses only the predicted class of the network" if told else "does not use the network"
 
 
-def find_display_name(estimator: str) -> Name:
+def find_display_name(estimator: str) -> DisplayName:
     """Return an estimator's name for readers, or its id if it has none."""
     row = find_estimator_or_placeholder(estimator)
     if row.submitted:
-        return Name(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
+        return DisplayName(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
     if row.base not in ESTIMATORS:
-        return Name(fit_on_one_line(estimator, 60), "")
+        return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
     name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
@@ -224,7 +224,7 @@ def find_display_name(estimator: str) -> Name:
         name = row.title
     if format_estimator_name(estimator) != estimator:
         parts.append(format_estimator_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
-    return Name(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
+    return DisplayName(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:

@@ -138,7 +138,7 @@ def compute_importance_maps(
     batch: Batch,
     black: Tensor,
     precision: Precision = Precision.FLOAT32,
-    note: Callable[["Explained"], object] = lambda explained: None,
+    note: Callable[["PassNotes"], object] = lambda explained: None,
 ) -> Maps:
     """Compute the importance maps of these estimators for one batch.
 
@@ -156,7 +156,7 @@ def compute_importance_maps(
         black: The black pixel, normalised, float (c, 1, 1).
         precision: Precision of the model's passes, emulated if the hardware lacks it; sums over noisy copies and along
             paths keep the dtype of the images.
-        note: Function that receives `Explained` for each group of images that passed through the model together.
+        note: Function that receives `PassNotes` for each group of images that passed through the model together.
 
     Returns:
         Maps by estimator id, float (n, c, h, w) like the images; larger is more important.
@@ -166,11 +166,13 @@ def compute_importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    (maps,) = compute_maps_together([Subject(estimators, model, batch, black)], precision, lambda told: note(told[0]))
+    (maps,) = compute_maps_together(
+        [MapSubject(estimators, model, batch, black)], precision, lambda told: note(told[0])
+    )
     return maps
 
 
-class Subject(NamedTuple):
+class MapSubject(NamedTuple):
     """Estimators of one variant, with the arguments of `compute_importance_maps`: model, batch and black pixel."""
 
     estimators: Sequence[Estimator]
@@ -180,9 +182,9 @@ class Subject(NamedTuple):
 
 
 def compute_maps_together(
-    subjects: Sequence[Subject],
+    subjects: Sequence[MapSubject],
     precision: Precision = Precision.FLOAT32,
-    note: Callable[[list["Explained"]], object] = lambda explained: None,
+    note: Callable[[list["PassNotes"]], object] = lambda explained: None,
 ) -> list[Maps]:
     """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all subjects.
 
@@ -194,7 +196,7 @@ def compute_maps_together(
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.select_rows(rows), black=s.black.to(s.batch.images)) for s in subjects]
         maps, kept = _compute_maps(parts, precision)
-        note([Explained(rows.stop - rows.start, counts) for counts in kept])
+        note([PassNotes(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
     keep_freed_cpu_memory()
@@ -202,7 +204,7 @@ def compute_maps_together(
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
-def _check_subjects(subjects: Sequence[Subject]) -> None:
+def _check_subjects(subjects: Sequence[MapSubject]) -> None:
     models = [each.model for each in subjects if each.model is not None]
     # a frozen script has no modes
     if any(getattr(module, "training", False) for model in models for module in model.modules()):
@@ -212,7 +214,7 @@ def _check_subjects(subjects: Sequence[Subject]) -> None:
         raise ValueError("batches of several models must have the same images, got different image numbers")
 
 
-class Explained(NamedTuple):
+class PassNotes(NamedTuple):
     """Additional results for images that passed through the model together."""
 
     images: int
@@ -255,8 +257,8 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
     return 1 << int(math.log2(max(most, 1)))
 
 
-def _compute_maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
-    """Compute each subject's maps and the counts of `Explained`, both by estimator id."""
+def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
+    """Compute each subject's maps and the counts of `PassNotes`, both by estimator id."""
     looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.uses_shared_pass]
@@ -273,7 +275,7 @@ def _compute_maps(subjects: Sequence[Subject], precision: Precision) -> tuple[li
     return [_name_maps(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
 
 
-def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
+def _name_maps(subject: MapSubject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.uses_shared_pass}
@@ -287,7 +289,7 @@ def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
 
 
 @torch.no_grad()
-def compute_map_outside_shared_pass(estimator: Estimator, subject: Subject) -> Tensor:
+def compute_map_outside_shared_pass(estimator: Estimator, subject: MapSubject) -> Tensor:
     """Compute the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
     The dtype is that of the images, because differences of logits need full precision. A map with one channel is

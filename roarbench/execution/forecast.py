@@ -10,7 +10,7 @@ from roarbench.errors import StoreError
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.workload import PARTS, Work, count_cost_per_image, count_operations, count_work
 from roarbench.plan.planned_runs import (
-    Common,
+    CommonNetworkPoint,
     Point,
     RankedSplit,
     SharedInputs,
@@ -101,7 +101,7 @@ def find_existing_shared_inputs(
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
         return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
 
-    def has(common: Common, *ranked_by: str) -> bool:
+    def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
         key = make_common_network(suite, data, *common).key
         return StoredNetwork(workspace.networks, make_tuned_key(key, *ranked_by) if ranked_by else key).has()
 

@@ -24,14 +24,14 @@ from roarbench.devices import (
     name_device,
     send_to_device,
 )
-from roarbench.enums import TEST_IDS, Making, Precision, Split
+from roarbench.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.engine import (
     EXPLAINED,
-    Explained,
     Maps,
-    Subject,
+    MapSubject,
+    PassNotes,
     compute_maps_together,
     count_fitting_images,
     find_job_group,
@@ -46,9 +46,9 @@ from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
 from roarbench.submissions.run_in_sandbox import (
+    ExplainedPart,
     Network,
-    Part,
-    Task,
+    SandboxTask,
     count_image_cost,
     count_images_per_call,
     run_submission,
@@ -61,7 +61,7 @@ _RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of 
 _AT_ONCE = 1024  # images per batch
 
 
-class TimedMap(NamedTuple):
+class MapWithProvenance(NamedTuple):
     """Importance maps, float32 (n, c, h, w) or (n, h, w), on their device, with their provenance."""
 
     importance: Tensor
@@ -86,7 +86,7 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
 
 
 Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of its estimator
-Made = dict[tuple[ReferenceModel, str], TimedMap]
+Made = dict[tuple[ReferenceModel, str], MapWithProvenance]
 
 
 def make_maps_for_networks(request: Requests, split: Split, start: int, stop: int) -> Made:
@@ -153,7 +153,7 @@ def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> No
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
-def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+def _group_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_variant_maps(parts)
@@ -162,7 +162,7 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     return [{estimator.id: _blur_if_twin(found, estimator) for estimator in part.estimators} for part, found in made]
 
 
-def _blur_if_twin(made: TimedMap, estimator: Estimator) -> TimedMap:
+def _blur_if_twin(made: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
     """Return a submission's maps, blurred if the estimator is a blurred twin."""
     if estimator.twin != "blurred":
         return made
@@ -170,7 +170,7 @@ def _blur_if_twin(made: TimedMap, estimator: Estimator) -> TimedMap:
     return made._replace(importance=blur(made.importance.view(n, -1, h, w)).view_as(made.importance))
 
 
-def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
+def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
     (model, made_by), record = explained.work.suite.find_network(explained.number), explained.work.images.record
@@ -179,10 +179,10 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
     source = check_source(explained.work.workspace.read_submission(file)).set_parameters(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
     asked = tuple(
-        Part(make_twin_network(each, estimator.explained_variant), images, targets, ids, size)
+        ExplainedPart(make_twin_network(each, estimator.explained_variant), images, targets, ids, size)
         for each, _, (images, targets, ids, *_) in parts
     )
-    task = Task(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
+    task = SandboxTask(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
     answer = run_submission(
         task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
     )
@@ -190,7 +190,9 @@ def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
         # the submission is at fault, not the worker, however the sandbox ended
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
-    return [TimedMap(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps]
+    return [
+        MapWithProvenance(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps
+    ]
 
 
 def find_map_device(estimator: Estimator) -> str:
@@ -198,23 +200,23 @@ def find_map_device(estimator: Estimator) -> str:
     return "cpu" if estimator.submitted and CUDA not in estimator.marks else name_device(choose_device())
 
 
-def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
     clock = choose_clock(choose_device())
     start, first, one = clock(), parts[0].explained, parts[0].estimators[0]
-    asked = first.work.suite.maps if one.uses_shared_pass else Making.FLOAT32
+    asked = first.work.suite.maps if one.uses_shared_pass else MapNumerics.FLOAT32
     models = [
         None if one.control else _load_network(each, one.explained_variant, asked, each.store.read_checksum())
         for each, _, _ in parts
     ]
     precision = choose_precision(asked.precision, choose_device())
     n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(each.estimators) for each in parts))
-    done = Making(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
-    told: list[list[Explained]] = []
+    done = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
+    told: list[list[PassNotes]] = []
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            Subject(
+            MapSubject(
                 estimators,
                 model,
                 batch.select_rows(rows).to(choose_device()),
@@ -233,15 +235,20 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 
 
 def _join_maps(
-    variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
-) -> dict[str, TimedMap]:
+    variant: str,
+    estimators: list[Estimator],
+    told: list[PassNotes],
+    parts: list[Maps],
+    done: MapNumerics,
+    seconds: float,
+) -> dict[str, MapWithProvenance]:
     """Join the maps of one explained network; `seconds` is the time of one pass through it."""
     where = name_device(choose_device())
     explained = merge_batch_records(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # prediction stability belongs to the trained network's own predictions
     return {
-        e.id: TimedMap(
+        e.id: MapWithProvenance(
             torch.cat([part[e.id] for part in parts]),
             MapProvenance((sum(count_passes([e])) or 1) * seconds, batches=explained, kept=kept.get(e.id, ())),
         )
@@ -250,14 +257,14 @@ def _join_maps(
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _load_network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
+def _load_network(explained: ReferenceModel, variant: str, maps: MapNumerics, weights: str) -> nn.Module:
     """Load the network that a group explains, on the device, once per process and checksum.
 
     Unless `maps` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if `maps`
     requires it (docs/decisions/0032).
     """
     model = make_twin_network(explained, variant)
-    if maps is Making.FLOAT32:
+    if maps is MapNumerics.FLOAT32:
         return model.to(choose_device())
     return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(choose_device())
 

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RedrawnImages, RemovedMaps
-from roarbench.compute.exchanged_masks import StreamedMask
+from roarbench.compute.exchanged_masks import RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
-from roarbench.compute.prediction import Scored, choose_scoring_batch_size, predict, predict_each
+from roarbench.compute.prediction import NormalisedNetwork, choose_scoring_batch_size, predict, predict_each
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
@@ -192,7 +192,7 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
         held, mean = load_pixels(images, split), get_device_mean(images)
         return stream_if_too_large(RedrawnImages(held, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
-        cut = StreamedMask(rankings.get_planes(split), rankings.layout, cell.t, cell.order)
+        cut = RankingMask(rankings.get_planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovedMaps(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
@@ -290,9 +290,9 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _load_scoring_network(scored: ReferenceModel, weights: str) -> Scored:
+def _load_scoring_network(scored: ReferenceModel, weights: str) -> NormalisedNetwork:
     """Load an explained network for scoring, on the device, once per process and checksum."""
-    return Scored(scored.load_trained().to(choose_device()), scored.norm)
+    return NormalisedNetwork(scored.load_trained().to(choose_device()), scored.norm)
 
 
 def _predict_test_classes(
@@ -300,7 +300,7 @@ def _predict_test_classes(
     runs: Sequence[Run],
     rankings: Rankings | None,
     removed: NDArray[np.uint8] | None,
-    judges: Mapping[ReferenceModel, Scored],
+    judges: Mapping[ReferenceModel, NormalisedNetwork],
 ) -> NDArray[np.int64]:
     """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]

@@ -23,7 +23,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.sources import choose_balanced, mark_held_out_images
 from roarbench.devices import choose_device
-from roarbench.enums import Making, Unit
+from roarbench.enums import MapNumerics, Unit
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
@@ -49,14 +49,14 @@ _PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
 _SEED = 0
 
 
-class Fitted(NamedTuple):
+class ApplicableSuite(NamedTuple):
     """A user's suite without the estimators that do not apply to its network."""
 
     suite: SuiteSpec
     warnings: list[str] = []  # warnings about the network, one line each
 
 
-def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
+def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     """Return a user's suite without the estimators that do not apply to its network; named suites stay unchanged.
 
     The network's file is executed, and the network built.
@@ -66,7 +66,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
             folded for its maps; or an image's logits depend on more than the weights and the image.
     """
     if suite.own is None:
-        return Fitted(suite)
+        return ApplicableSuite(suite)
     if suite.networks:
         return _drop_for_all_networks(suite, suite.own)
     record = suite.dataset_record
@@ -82,24 +82,24 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> Fitted:
     model.eval()
     warnings = check_network(model, images, suite.model)
     check_rebuilt(model, build_suite_network(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
-    if suite.maps is not Making.FLOAT32:
+    if suite.maps is not MapNumerics.FLOAT32:
         _try_folding(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     reasons = {
         row.id: suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1])
         for row in map(find_estimator, names)
     }
-    return Fitted(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
+    return ApplicableSuite(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
 
-def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> Fitted:
+def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
     """Drop the estimators that do not apply to one of a suite's several networks."""
     alone = [
         replace(suite, model=each.model, own=replace(own, source=each.source), networks=()) for each in suite.networks
     ]
     found = [drop_inapplicable_estimators(each) for each in alone]
     reasons = {name: why for one, _ in reversed(found) for name, why in (one.own.left_out if one.own else ())}
-    return Fitted(
+    return ApplicableSuite(
         drop_estimators(suite, reasons), list(dict.fromkeys(line for each in found for line in each.warnings))
     )
 

@@ -16,7 +16,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import Rates
-from roarbench.execution.scheduler import Event
+from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
 from roarbench.plan.planned_runs import (
     Point,
@@ -84,7 +84,7 @@ def _estimate_map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     return count_forward_passes(specs) * rates.explain
 
 
-class Meter:
+class ProgressDisplay:
     """A context manager with a bar on a terminal, or an occasional line in a log."""
 
     def __init__(self, console: Console) -> None:
@@ -142,7 +142,7 @@ class _Share:
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
 
-class Stages(Meter):
+class Stages(ProgressDisplay):
     """Display of the stage that has begun last, of a fixed number of stages."""
 
     def __init__(self, console: Console, count: int) -> None:
@@ -160,7 +160,7 @@ class Stages(Meter):
             self.console.print(f"{which}: {text}", soft_wrap=True)
 
 
-class Watch(Meter):
+class Watch(ProgressDisplay):
     """Display of the progress of the work and of the time left.
 
     Each kind of step is timed separately, because their estimates err by different factors. An estimate has the weight
@@ -192,7 +192,7 @@ class Watch(Meter):
                 share.total += cost(step)
         self._told = set(told)
 
-    def note(self, event: Event) -> None:
+    def note(self, event: FinishedStep) -> None:
         """Show that a step ended."""
         text = _describe_step(event)
         self._running = self._running if event.elsewhere else event.running
@@ -208,7 +208,7 @@ class Watch(Meter):
         else:
             self.show(self._done, self.seconds_left, _describe_question(event) or text)
 
-    def _report_failure(self, event: Event, text: str) -> None:
+    def _report_failure(self, event: FinishedStep, text: str) -> None:
         """Report why a step failed; a reason of several steps is reported once."""
         if event.failure in self._told:
             return
@@ -238,12 +238,12 @@ def _find_kind(step: Step) -> str:
     return "submission" if submitted else "score" if scored else step.kind
 
 
-class DecodeWatch(Meter):
+class DecodeWatch(ProgressDisplay):
     """Display of the disk space and the progress of decoding a data set."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._first: parallel_decoding.Progress | None = None
+        self._first: parallel_decoding.DecodingProgress | None = None
         self._start = 0.0
 
     @property
@@ -251,7 +251,7 @@ class DecodeWatch(Meter):
         """Return whether anything was decoded."""
         return self._first is not None
 
-    def note(self, progress: parallel_decoding.Progress) -> None:
+    def note(self, progress: parallel_decoding.DecodingProgress) -> None:
         """Show the progress."""
         if self._first is None:
             self._first, self._start = progress, time.monotonic()
@@ -264,7 +264,7 @@ class DecodeWatch(Meter):
         self.show(progress.done / progress.total, left, f"{progress.name} decoded")
 
 
-def _make_log_fields(event: Event) -> dict[str, object]:
+def _make_log_fields(event: FinishedStep) -> dict[str, object]:
     """Return the log fields of a finished step."""
     state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
     told = {"reason": event.failure, "note": event.note}
@@ -272,7 +272,7 @@ def _make_log_fields(event: Event) -> dict[str, object]:
     return about | {name: text for name, text in told.items() if text}
 
 
-def _describe_step(event: Event) -> str:
+def _describe_step(event: FinishedStep) -> str:
     step = event.step
     if step.run:
         text = describe_run(Point(step.run.cell, step.run.seed))
@@ -281,7 +281,7 @@ def _describe_step(event: Event) -> str:
     return f"{text}, done by another command" if event.elsewhere else text
 
 
-def _describe_question(event: Event) -> str:
+def _describe_question(event: FinishedStep) -> str:
     """Describe a run by its protocol's title and its row; empty for other steps and for steps of other processes."""
     run = event.step.run
     if run is None or event.elsewhere:

@@ -18,7 +18,7 @@ from roarbench.errors import CallerError
 from roarbench.execution import importance, network_jobs
 from roarbench.execution.artifact_verification import verify_inputs
 from roarbench.execution.job_context import ReferenceModel
-from roarbench.execution.run_suite import Finished, load_results
+from roarbench.execution.run_suite import FinishedSuite, load_results
 from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
 from roarbench.store.results import ResultsStore
@@ -41,7 +41,7 @@ def read_quantus_version() -> str:
     return found
 
 
-def add_quantus_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
+def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Console) -> FinishedSuite:
     """Score the maps of a suite with Quantus, estimator by estimator, unless the scores are stored."""
     (results, _, work), start = finished, time.monotonic()
     specs = list_score_specs(results.suite, results.data)

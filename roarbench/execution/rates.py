@@ -68,7 +68,7 @@ def _multiply(images: int, seconds: float | None) -> float | None:
     return None if images and seconds is None else images * (seconds or 0.0)
 
 
-class Assumed(NamedTuple):
+class AssumedSpeeds(NamedTuple):
     """Assumed speeds of a device, whether or not it is present."""
 
     device: str
@@ -81,10 +81,10 @@ class Assumed(NamedTuple):
     step: float = 0.0  # minimum seconds of a forward and backward pass, for any network
 
 
-CORE = Assumed(
+CORE = AssumedSpeeds(
     *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
 )
-GPU = Assumed(  # 3,300 images per second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
+GPU = AssumedSpeeds(  # 3,300 images per second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
     "one GPU",
     1,
     "an H200 at 81 TFLOP/s in training, 40 otherwise (not measured; ResNet-50 at 224 may reach them)",
@@ -99,7 +99,7 @@ _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
 _FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
 
 
-def assume_rates(suite: SuiteSpec, machine: Assumed) -> Rates:
+def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     """Estimate rates from counted operations, without timing."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record

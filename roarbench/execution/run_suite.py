@@ -34,7 +34,7 @@ from roarbench.execution.network_trials import find_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
-from roarbench.execution.scheduler import Event, run_missing
+from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
 from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
@@ -47,7 +47,7 @@ from roarbench.store.image_source_notes import note_images, read_decoded_notes, 
 from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import Pace
+from roarbench.submissions.checks import SubmissionPace
 from roarbench.text import wrap_lines
 
 # starts an engine with this many workers; the engine has idle, submit and wait
@@ -66,7 +66,7 @@ class Request:
     references: tuple[str, ...] = ()
     workers: int = 1
     start: Start = start_local_workers
-    pace: Pace | None = None  # measured speed of a submission
+    pace: SubmissionPace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files are hashed completely too
     # called when ROAR is complete and another protocol continues
     tell_roar: Callable[[], None] | None = None
@@ -86,7 +86,7 @@ class Request:
         return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
-class Finished(NamedTuple):
+class FinishedSuite(NamedTuple):
     """The outcome of a command's runs."""
 
     suite_results: SuiteResults  # stored results of the suite on the images of the run
@@ -94,7 +94,7 @@ class Finished(NamedTuple):
     work: JobContext  # images, references and rankings
 
 
-def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
+def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
     """Do all missing runs of a suite."""
     suite, workers = request.suite, request.workers
     work = prepare_suite(request, workspace, store, console)
@@ -103,7 +103,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     todo = _find_missing(suite_results, work)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
-        return Finished(suite_results, 0, work)
+        return FinishedSuite(suite_results, 0, work)
     _refuse_near_chance(suite_results, work, console)
     lacking = count_missing_work(suite_results, workspace)
     refuse_full_disk(lacking, suite_results.data, workspace, workers)
@@ -133,7 +133,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                     break
     known = load_results(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
-    return Finished(known, failed, work)
+    return FinishedSuite(known, failed, work)
 
 
 def _is_of_roar(run: Run) -> bool:
@@ -256,7 +256,7 @@ def start_work(
     console: Console,
     start: Start = start_local_workers,
     check_files: bool = False,
-) -> Iterator[tuple[Watch, Iterator[Event]]]:
+) -> Iterator[tuple[Watch, Iterator[FinishedStep]]]:
     """Start workers, measure their rates, and yield the progress display and the events that the caller passes to it.
 
     Runs whose trainings do not fit in the device's memory are left out with a message, and nothing about them is
@@ -267,7 +267,7 @@ def start_work(
         rates = rates_of(engine)
         reasons = dict(rates.too_large)  # by recipe
         left_out = [
-            Event(step, reasons[by])
+            FinishedStep(step, reasons[by])
             for step, by in find_steps_needing_recipes(build_job_graph(work, runs), reasons)
             if step.run
         ]

@@ -79,7 +79,7 @@ class Heartbeat:
                 continue
 
 
-class Event(NamedTuple):
+class FinishedStep(NamedTuple):
     """A finished step."""
 
     step: Step
@@ -90,7 +90,9 @@ class Event(NamedTuple):
     elsewhere: bool = False  # another command did the step
 
 
-def run_missing(work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
+def run_missing(
+    work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine
+) -> Generator[FinishedStep, None, None]:
     """Do the missing work of these runs, and yield an event for each finished step.
 
     Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
@@ -141,7 +143,7 @@ class _Runner:
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
 
-    def run_steps(self) -> Iterator[Event]:
+    def run_steps(self) -> Iterator[FinishedStep]:
         """Do all steps, and yield an event for each."""
         look = 0.0  # time of the next look at other commands' steps, by `time.monotonic`
         while self._schedule.active:
@@ -160,7 +162,7 @@ class _Runner:
             else:  # workers have not started yet, or all have left
                 self._engine.wait(_PATIENCE)
 
-    def _start_ready_steps(self) -> Iterator[Event]:
+    def _start_ready_steps(self) -> Iterator[FinishedStep]:
         while self._engine.idle and (ready := self._schedule.take_ready(_AT_ONCE)):
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.made()]
             for step in made:
@@ -168,7 +170,7 @@ class _Runner:
             wishes = [step for step in ready if step not in made and not self._leave_to_others(step)]
             yield from self._claim_leases({step.make_lease_request(self._data): step for step in wishes})
 
-    def _claim_leases(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
+    def _claim_leases(self, wishes: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
         if not wishes:
             return
         answer = self._store.claim_leases(list(wishes), self._owner, self._engine.idle)
@@ -183,13 +185,13 @@ class _Runner:
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
                 self._schedule.record_end(step, reasons[0])
-                yield Event(step, reasons[0])
+                yield FinishedStep(step, reasons[0])
             elif keys & answer.held:
                 self._schedule.elsewhere.append(step.job.name)
             else:
                 self._schedule.queue(step.job.name)
 
-    def _start_step(self, step: Step, number: int) -> Iterator[Event]:
+    def _start_step(self, step: Step, number: int) -> Iterator[FinishedStep]:
         self._beats.start_renewing(step.keys, number)
         self._begun[step.job.name] = _RunningStep(number, time.monotonic())
         self._pause = _FIRST_LOOK
@@ -219,13 +221,13 @@ class _Runner:
             self._schedule.elsewhere.append(step.job.name)
         return left
 
-    def _end_elsewhere(self, step: Step) -> Event:
+    def _end_elsewhere(self, step: Step) -> FinishedStep:
         """Record that another process has done a step."""
         self._pause = _FIRST_LOOK
         self._schedule.record_end(step)
-        return Event(step, "", elsewhere=True)
+        return FinishedStep(step, "", elsewhere=True)
 
-    def _collect_outcomes(self) -> Iterator[Event]:
+    def _collect_outcomes(self) -> Iterator[FinishedStep]:
         ended = self._engine.wait(_PATIENCE)
         # a CallerError ends the command, so other outcomes are recorded first
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
@@ -235,7 +237,7 @@ class _Runner:
                 self._stopped.add(name)
                 self._engine.stop(name)
 
-    def _handle_outcome(self, outcome: JobOutcome) -> Iterator[Event]:
+    def _handle_outcome(self, outcome: JobOutcome) -> Iterator[FinishedStep]:
         step = self._schedule.steps[outcome.name]
         if outcome.name in self._stopped:
             self._give_up(step)
@@ -274,7 +276,7 @@ class _Runner:
         self._store.release_leases(step.keys, self._owner)
         return True
 
-    def _record_outcome(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
+    def _record_outcome(self, step: Step, outcome: JobOutcome) -> Iterator[FinishedStep]:
         if isinstance(outcome.error, CallerError):
             raise outcome.error
         if outcome.error is not None:
@@ -298,9 +300,9 @@ class _Runner:
                 self._schedule.block(name_join_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
         self._schedule.record_end(step)
-        yield Event(step, "", "; ".join(filter(None, notes)))
+        yield FinishedStep(step, "", "; ".join(filter(None, notes)))
 
-    def _record_failure(self, step: Step, reason: str) -> Iterator[Event]:
+    def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
         """Record that a step failed, by itself or for the reason of an earlier step."""
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
@@ -308,4 +310,4 @@ class _Runner:
             self._store.failures.stop(step.make_lease_request(self._data), reason, self._owner)
         self._remove_running(step)
         self._schedule.record_end(step, reason)
-        yield Event(step, reason)
+        yield FinishedStep(step, reason)

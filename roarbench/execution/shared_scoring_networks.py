@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
+from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
@@ -27,7 +27,7 @@ _TUNING = 1_000_000  # seed of a common network's tuning minus seed of its train
 
 def make_images_with_exchanged_masks(
     images: ImageData,
-    cuts: Iterable[StreamedMask],
+    cuts: Iterable[RankingMask],
     unit: Unit,
     seed: int,
     masks: Split = Split.TRAIN,
@@ -85,9 +85,9 @@ def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) 
     return _load_stored_network(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
-def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
+def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[RankingMask]:
     """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
-    return [StreamedMask(rankings.get_planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+    return [RankingMask(rankings.get_planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load_stored_network(work: JobContext, key: str) -> nn.Module:

@@ -17,7 +17,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import keep_entry, note_findings
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate_submission
+from roarbench.submissions.checks import STAGES, USUAL, AcceptedSubmission, SubmissionPace, validate_submission
 from roarbench.submissions.file import Submission, read_submission
 
 
@@ -33,7 +33,7 @@ class SubmittedEntries(NamedTuple):
     """Checked submissions: the ids of their rows, and the measured time per map, if any."""
 
     ids: list[str]
-    pace: Pace | None
+    pace: SubmissionPace | None
 
 
 def store_submissions(
@@ -63,7 +63,7 @@ def store_submissions(
     return _make_entries(submissions, mode, [found.pace for found in accepted])
 
 
-def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> Accepted:
+def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
     """Validate a submission as `submit` does, with messages for the user."""
     with Stages(console, STAGES) as stages:
         return validate_submission(submission, suite, stages.begin)
@@ -85,8 +85,10 @@ def read_submissions(paths: Sequence[Path]) -> list[Submission]:
     return list(dict.fromkeys(map(read_submission, paths)))
 
 
-def _make_entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
+def _make_entries(
+    submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[SubmissionPace]
+) -> SubmittedEntries:
     # checks are timed on a CPU, not on a GPU
-    mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
+    mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
     return SubmittedEntries([str(replace(EstimatorId.read(each.id), marks=marks)) for each in submissions], mean)

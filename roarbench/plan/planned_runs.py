@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 from roarbench.compute.recipe import Decay, Recipe
-from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
+from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
@@ -176,7 +176,7 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
         reference=reference.key if explained else "",
         limit=limit,
         given=suite.find_given_weights(number) if explained else "",
-        maps=suite.maps if estimator and estimator.uses_shared_pass else Making.FLOAT32,
+        maps=suite.maps if estimator and estimator.uses_shared_pass else MapNumerics.FLOAT32,
         network=find_shared_network_key(suite, point, data),
     )
 
@@ -268,7 +268,7 @@ class RankedSplit(NamedTuple):
     split: Split
 
 
-class Common(NamedTuple):
+class CommonNetworkPoint(NamedTuple):
     """A common network before it is tuned on a row."""
 
     order: Order
@@ -282,15 +282,15 @@ class SharedInputs(NamedTuple):
 
     references: Set[int] = frozenset()  # numbers of explained networks, and of networks scored without training
     rankings: Set[RankedSplit] = frozenset()
-    common: Set[Common] = frozenset()
+    common: Set[CommonNetworkPoint] = frozenset()
     # common networks with the ranking of test images that tunes each
-    tuned: Set[tuple[Common, RankedSplit]] = frozenset()
+    tuned: Set[tuple[CommonNetworkPoint, RankedSplit]] = frozenset()
 
 
 def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
     """Return the shared inputs that these points need."""
     references, rankings = set[int](), set[RankedSplit]()
-    networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
+    networks, tuned = set[CommonNetworkPoint](), set[tuple[CommonNetworkPoint, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):
         if depends_on_reference(cell):
             references.add(suite.find_scored_number(cell, seed))
@@ -300,7 +300,7 @@ def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInput
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)
         if cell.retrain is ScoredNetwork.COMMON:
-            common = Common(cell.order, cell.unit, seed, cell.fill)
+            common = CommonNetworkPoint(cell.order, cell.unit, seed, cell.fill)
             networks.add(common)
             tuned.update((common, row) for row in rows[-1:])
             controls = map(find_estimator, suite.controls)

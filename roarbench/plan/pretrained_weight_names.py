@@ -7,7 +7,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.files import compute_sha256
 
 
-class Published(NamedTuple):
+class PublishedWeights(NamedTuple):
     """Weights that torchvision publishes."""
 
     file: str  # file name; the last part is the start of its SHA-256
@@ -17,8 +17,8 @@ class Published(NamedTuple):
 
 
 PUBLISHED = {
-    "torchvision:resnet50-v1": Published("resnet50-0676ba61.pth", "resnet50", 1000, 3),
-    "torchvision:resnet50-v2": Published("resnet50-11ad3fa6.pth", "resnet50", 1000, 3),
+    "torchvision:resnet50-v1": PublishedWeights("resnet50-0676ba61.pth", "resnet50", 1000, 3),
+    "torchvision:resnet50-v2": PublishedWeights("resnet50-11ad3fa6.pth", "resnet50", 1000, 3),
 }
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from roarbench.compute.recipe import Recipe
-from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, ScoredNetwork, Unit
+from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
 from roarbench.estimators.estimator import Estimator
@@ -74,7 +74,7 @@ class Run:
     # explained network
     given: str = ""
     # requested settings of the explained network's maps; float32 for runs without such maps
-    maps: Making = Making.FLOAT32
+    maps: MapNumerics = MapNumerics.FLOAT32
     # key of the common network, or of a scored reference that is not the explained one; empty for other runs
     network: str = ""
 
@@ -110,7 +110,7 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
         raise CallerError(
             f"this version cannot read a run: {error}; use the version of roarbench that stored the run"
         ) from None
-    maps = Making(values.get("maps", Making.FLOAT32))
+    maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.enums import Making, ScoredNetwork, Split, Unit
+from roarbench.enums import MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
@@ -95,7 +95,7 @@ class SuiteSpec:
     # `NAME@CHECKSUM` of the references' weights in the order of their numbers, joined by commas; empty for trained
     # references
     given: str = ""
-    maps: Making = Making.FLOAT32  # settings of the references' maps
+    maps: MapNumerics = MapNumerics.FLOAT32  # settings of the references' maps
     references: int = 1  # number of explained networks; seed s of a cell uses the maps of reference s mod `references`
     replication: int = 0  # number of the replication, which has other seeds and references; 0 for the original
     own: CustomSuite | None = None  # the part from a user's file; None for published suites

@@ -8,7 +8,7 @@ from typing import Any
 
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.datasets.preprocessing import check_resizing, read_moments
-from roarbench.enums import Making, Split, Unit
+from roarbench.enums import MapNumerics, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_field_values, hash_value, make_record
@@ -84,7 +84,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
         recipe=values["recipe"],
         reference_recipe=values["reference_recipe"],
         blocks=blocks,
-        maps=Making(values["maps"]),
+        maps=MapNumerics(values["maps"]),
         references=values["references"],
         given=",".join(each.given for each in networks) or values.get("explains", ""),
         own=CustomSuite(blocks, values["references"], found, source, values.get("explains", "")),

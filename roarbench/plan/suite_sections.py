@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
-from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, Making, ScoredNetwork, Split, Unit
+from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
@@ -219,7 +219,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
     references = len(networks) or len(given) or top.read_integer("references", 1, MOST, 3)
     blocks = read_blocks(top, dataset)
     with top.add_place_to_errors():
-        maps = read_choice(Making, "maps", top.read_text("maps", Making.FLOAT32))
+        maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.close()
     if dataset.tabular:

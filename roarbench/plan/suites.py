@@ -50,7 +50,7 @@ VERSIONS = _read_suites()
 SUITES = {suite.name: suite for suite in VERSIONS.values()}
 
 
-class Likeness(NamedTuple):
+class FastSuiteAgreement(NamedTuple):
     """Agreement of a fast suite with its full suite on the order of the estimators, measured on a small version."""
 
     of: str  # the full suite
@@ -60,11 +60,11 @@ class Likeness(NamedTuple):
 
 
 FAST = {
-    "cifar10-fast": Likeness(
+    "cifar10-fast": FastSuiteAgreement(
         "cifar10", (0.733, 0.333, 1.0), "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)"
     ),
-    "imagenette-fast": Likeness("imagenette", None, ""),
-    "imagenet": Likeness("imagenet-paper", None, ""),
+    "imagenette-fast": FastSuiteAgreement("imagenette", None, ""),
+    "imagenet": FastSuiteAgreement("imagenet-paper", None, ""),
 }
 
 

@@ -11,11 +11,11 @@ from roarbench.analysis.paper_claims import (
     HALF,
     RANDOM_UNRETRAINED,
     UNRETRAINED,
+    AccuracyTables,
     Claim,
-    Finding,
-    Holds,
-    Pair,
-    Tables,
+    ClaimFinding,
+    ClaimOutcome,
+    ComparedPair,
     compute_curve_gain,
     read_hooker2019,
 )
@@ -30,13 +30,13 @@ from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
-def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
+def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> AccuracyTables:
     """Return mean accuracies of a suite's complete and consistent cells; empty if networks are at chance."""
     roar, unretrained = (
         {suite_results.suite.dataset: _collect_mean_accuracies(suite_results, protocol, unit)}
         for protocol in (ROAR, MORF)
     )
-    return Tables(roar, unretrained)
+    return AccuracyTables(roar, unretrained)
 
 
 def _collect_mean_accuracies(
@@ -56,7 +56,7 @@ def _collect_mean_accuracies(
 class Measure(NamedTuple):
     """Numbers on which claims are tested, and a function that returns a row's draws at a level; level 0 is the gain."""
 
-    tables: Tables
+    tables: AccuracyTables
     draws: Callable[[str, float], Sample | None]
 
 
@@ -87,7 +87,7 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
     return Measure(
-        Tables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
+        AccuracyTables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
         lambda name, t: drawn.get((name, t)),
     )
 
@@ -97,7 +97,7 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
 
     The verdict on the suite's ROAR results is under `ours`; `own_network` is added if the suite has own-network gain.
     """
-    published = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
+    published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
         {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
         for each in CLAIMS
@@ -114,9 +114,9 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     return records
 
 
-def _make_verdict_record(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
+def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], asked: bool) -> dict[str, Any]:
     if not asked:
-        return Finding(Holds.UNASKED, 0, 0, ())._asdict() | {"significant": None}
+        return ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())._asdict() | {"significant": None}
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
 
 
@@ -140,21 +140,21 @@ def _has_one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.explained_networks) == 1
 
 
-def count_significant_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
+def count_significant_cells(claim: Claim, measure: Measure, clear: set[ComparedPair]) -> dict[str, int] | None:
     """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
     found = list(claim.checks(measure.tables))
     agree = [check.agrees for check in found if check.is_clear(clear)]
     return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
 
 
-def find_significant_claim_pairs(measure: Measure) -> set[Pair]:
+def find_significant_claim_pairs(measure: Measure) -> set[ComparedPair]:
     """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measure, pair))}
     return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
 
 
-def _subtract_draws(measure: Measure, pair: Pair) -> Sample | None:
+def _subtract_draws(measure: Measure, pair: ComparedPair) -> Sample | None:
     one, other = (measure.draws(name, pair.t) for name in (pair.estimator, pair.control))
     return one.subtract(other) if one and other else None
 
@@ -184,7 +184,7 @@ def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
 
 
 def _describe_verdict(record: dict[str, Any]) -> str:
-    finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
+    finding = ClaimFinding(**{name: value for name, value in record.items() if name != "significant"})
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
     words = f"{finding}; exceptions: {against}" if shown else str(finding)

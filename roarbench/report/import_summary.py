@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.result_consistency import Dropped
+from roarbench.analysis.result_consistency import UnrankedRow
 from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.report.status import describe_unranked_rows
 from roarbench.store.transfer import Conflict, ImportOutcome
@@ -11,7 +11,7 @@ from roarbench.store.transfer import Conflict, ImportOutcome
 _TOLD = 10  # maximum conflicts listed one by one
 
 
-def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
+def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[UnrankedRow]]) -> list[str]:
     """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD

@@ -61,7 +61,7 @@ def _format_board(folder: Path, name: str, files: list[PublishedFile]) -> str:
         return render(make_leading_table(results), "markdown", notes=True)
 
 
-class Prepared(NamedTuple):
+class PreparedPublication(NamedTuple):
     """A prepared pull request that adds a file to a folder of results."""
 
     path: str  # path of the new file within the folder
@@ -70,7 +70,7 @@ class Prepared(NamedTuple):
     text: str  # title and body of the pull request
 
 
-def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
+def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> PreparedPublication:
     """Prepare the publication of a suite's row: all runs of the row and its twins that the folder lacks.
 
     Raises:
@@ -100,10 +100,10 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     source = " Networks were trained on imported rankings." if shipped else ""
     text = f"Results: {row} in {found.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
-    return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
+    return PreparedPublication(path, keys, f"results/{found.suite.name}-{stem}", text)
 
 
-def write_published_file(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
+def write_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:
     """Write the file and its index entry, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from roarbench.identity import make_record
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
 from roarbench.plan.runs import Run
 from roarbench.report.status import find_run_states
-from roarbench.store.archived_rows import Forgotten, list_estimator_keys, list_submission_ids, read_archived_rows
+from roarbench.store.archived_rows import ArchivedRow, list_estimator_keys, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
@@ -58,7 +58,7 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
     )
 
 
-class Named(NamedTuple):
+class NamedRuns(NamedTuple):
     """Runs that a user named: their keys, a description, and whether they are not those of a submission."""
 
     keys: list[str]
@@ -66,18 +66,18 @@ class Named(NamedTuple):
     built_in: bool
 
 
-def find_runs(store: ResultsStore, name: str) -> Named:
+def find_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", propose_runs_list(store))
-        return Named(keys, name, built_in)
+        return NamedRuns(keys, name, built_in)
     run = find_run(store, key := find_key(store, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
-    return Named([key], describe_run(Point(run.cell, run.seed)), built_in)
+    return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)
 
 
 def _complete_id(store: ResultsStore, name: str) -> str:
@@ -162,11 +162,11 @@ def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     }
 
 
-def _make_note_record(row: Failure | Forgotten, **said: str) -> dict[str, str]:
+def _make_note_record(row: Failure | ArchivedRow, **said: str) -> dict[str, str]:
     return {"created": row.created.isoformat(), **said}
 
 
-def _describe_archived_row(row: Forgotten) -> str:
+def _describe_archived_row(row: ArchivedRow) -> str:
     if row.kind == "result":
         return f"result, {row.row['correct']} of {row.row['total']} correct"
     return f"failure, {row.row['reason']}"

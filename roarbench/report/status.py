@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.result_consistency import Dropped
+from roarbench.analysis.result_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
@@ -73,7 +73,7 @@ def count_complete_seeds_by_protocol(
     }
 
 
-def describe_unranked_rows(dropped: Iterable[Dropped]) -> list[str]:
+def describe_unranked_rows(dropped: Iterable[UnrankedRow]) -> list[str]:
     """Describe each row without a rank, with the reason."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
@@ -81,7 +81,7 @@ def describe_unranked_rows(dropped: Iterable[Dropped]) -> list[str]:
     return [f"{name} has no rank ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
-def format_status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
+def format_status_lines(status: dict[str, Any], dropped: Iterable[UnrankedRow]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a rank, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
     return [*preparing, *describe_unranked_rows(dropped), *format_failures(status["failures"])]

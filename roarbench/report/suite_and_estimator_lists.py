@@ -16,7 +16,7 @@ from roarbench.identity import make_record
 from roarbench.plan.planned_runs import expand_points, find_epochs_per_reference, list_shared_inputs, make_tuning_recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST, SUITES, Likeness
+from roarbench.plan.suites import FAST, SUITES, FastSuiteAgreement
 from roarbench.text import format_count
 
 
@@ -119,12 +119,12 @@ def _wrap_and_indent(words: str, width: int) -> list[str]:
     return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _make_likeness_record(found: Likeness) -> dict[str, Any]:
+def _make_likeness_record(found: FastSuiteAgreement) -> dict[str, Any]:
     tau = found.tau and dict(zip(("value", "low", "high"), found.tau, strict=True))
     return {"of": found.of, "tau": tau, "source": found.source}
 
 
-def _describe_likeness(found: Likeness) -> str:
+def _describe_likeness(found: FastSuiteAgreement) -> str:
     """Describe how well a fast suite's ranks agree with those of the full suite."""
     if found.tau is None:
         return f"agreement of its ranks with those of {found.of}: not measured"

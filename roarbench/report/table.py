@@ -10,8 +10,8 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.result_versions import STABLE_ENOUGH
 from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
-    Flag,
     Mark,
+    RowWarning,
     describe_warnings,
     do_warnings_apply_to,
     find_row_marks,
@@ -45,7 +45,7 @@ class SuiteTable:
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    flags: dict[str, Flag]  # reasons to doubt a row, by estimator
+    flags: dict[str, RowWarning]  # reasons to doubt a row, by estimator
     # evidence against a row, with its size, by estimator
     marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
     # accuracy minus accuracy of mask-only networks under ROAR, in [-1, 1], by estimator and level

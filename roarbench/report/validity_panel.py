@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.row_validity import KINDS, Panel, Twin, find_twins
+from roarbench.analysis.row_validity import KINDS, TwinResult, ValidityPanel, find_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
@@ -49,7 +49,7 @@ class Section(NamedTuple):
         return list(zip(*self.columns.values(), strict=True))
 
 
-def format_text(panel: Panel, width: int) -> Group:
+def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
     tables = [_make_table(part, width) for section in shown for part in _split_section(section, width)]
@@ -60,7 +60,7 @@ def format_text(panel: Panel, width: int) -> Group:
     return Group(*([title] if shown else []), *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
-def format_markdown(panel: Panel) -> str:
+def format_markdown(panel: ValidityPanel) -> str:
     """Format the panel as Markdown."""
     parts = [f"**{panel.evidence.suite_results.title}**"]
     for section in list_sections(panel):
@@ -69,7 +69,7 @@ def format_markdown(panel: Panel) -> str:
     return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
 
 
-def format_json(panel: Panel) -> str:
+def format_json(panel: ValidityPanel) -> str:
     """Format the panel as JSON: accuracies are fractions, gains and areas are in points, missing values are null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(evidence)
@@ -124,7 +124,7 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
     }
 
 
-def list_sections(panel: Panel) -> list[Section]:
+def list_sections(panel: ValidityPanel) -> list[Section]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
     parts = {
         "Marks": _list_mark_columns(panel),
@@ -142,7 +142,7 @@ def list_sections(panel: Panel) -> list[Section]:
     return [Section(title, names | columns) for title, columns in parts.items() if columns]
 
 
-def _list_mark_columns(panel: Panel) -> Columns:
+def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [{mark.kind: _format_mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
     kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
     return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
@@ -153,7 +153,7 @@ def _format_mark(mark: Mark) -> str:
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
-def _list_map_columns(panel: Panel) -> Columns:
+def _list_map_columns(panel: ValidityPanel) -> Columns:
     evidence, names, columns = panel.evidence, panel.names, {}
     alone = evidence.masks
     for t in alone.levels:
@@ -169,8 +169,8 @@ def _list_map_columns(panel: Panel) -> Columns:
     return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
 
 
-def _list_twin_columns(panel: Panel) -> Columns:
-    columns, absent = {}, Twin(Estimate(), Estimate())
+def _list_twin_columns(panel: ValidityPanel) -> Columns:
+    columns, absent = {}, TwinResult(Estimate(), Estimate())
     rows = [find_twins(panel.evidence, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
         columns[kind] = [format_interval(Estimate(twins.get(kind, absent).gain.value)) for twins in rows]
@@ -178,7 +178,7 @@ def _list_twin_columns(panel: Panel) -> Columns:
     return columns
 
 
-def _list_gain_and_area_columns(panel: Panel) -> Columns:
+def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     """Return gains (for each unit and fill if there are several), and areas between the LeRF and MoRF curves."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
@@ -202,7 +202,7 @@ def _format_accuracy(alone: Estimate, lead: Estimate) -> str:
     return f"{format_percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
 
 
-def write_legend(panel: Panel) -> list[str]:
+def write_legend(panel: ValidityPanel) -> list[str]:
     """Describe the panel's numbers in a few lines."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     suite, bootstrap = results.suite, evidence.bootstrap
@@ -237,7 +237,7 @@ def write_legend(panel: Panel) -> list[str]:
     return lines
 
 
-def format_agreements(panel: Panel) -> list[str]:
+def format_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.evidence.protocol.title
     return [f"{main} and {other}: {_format_agreement(found)}" for other, found in panel.agreements.items()]
@@ -252,7 +252,7 @@ def _format_agreement(found: Agreement | None) -> str:
     return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
 
 
-def _describe_smooth_random(panel: Panel) -> list[str]:
+def _describe_smooth_random(panel: ValidityPanel) -> list[str]:
     """Describe the gain of random-blurred if it beats Random, and list the rows with a larger gain."""
     evidence = panel.evidence
     twin = find_twins(evidence, RANDOM).get("blurred")
@@ -265,7 +265,7 @@ def _describe_smooth_random(panel: Panel) -> list[str]:
     return [f"Smoothness alone (random-blurred) has a gain of {size} points; rows with a larger gain: {names}."]
 
 
-def list_doubts(panel: Panel) -> list[str]:
+def list_doubts(panel: ValidityPanel) -> list[str]:
     """Return all warnings, one line each.
 
     They are: rows without a rank, the gain of smoothness alone, rows not significantly above mask-only, and the

@@ -10,7 +10,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
 VERSION = 2  # increases with every change that gives other numbers for the same predictions
@@ -42,7 +42,7 @@ class Row:
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points; own-network gain is in points of unchanged predictions
     delta_sobel: Estimate  # gain minus Sobel's gain, in accuracy points
-    place: Place | None  # None for a check, and without a gain
+    place: RankInterval | None  # None for a check, and without a gain
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
     # prediction interval for the gain of a replication, at the board's confidence: same test images and design, other
     # references and trainings; for own-network gain other images too. Missing if only images were resampled

@@ -22,9 +22,9 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain_per_row,
     predict_replication,
 )
-from roarbench.stats.rank_intervals import Pairs, Place, compute_rank_intervals, rank_by_gain
+from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
-from roarbench.stats.sampled_gains import Drawn, sample_gains, select_variance_components
+from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
@@ -86,7 +86,7 @@ def compute_board_from_draws(
 _Differences = dict[tuple[str, str], Sample]  # by row and comparison row
 
 
-class Judge(Drawn):
+class Judge(SampledGains):
     """The gains of one protocol, with methods that compare any two rows."""
 
     @cached_property
@@ -211,7 +211,7 @@ class Judge(Drawn):
         return rows.pop("", {}), list(rows.values())
 
     @cached_property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.select_own_gains(self.placed)
         joining = [n for n, name in enumerate(self.placed) if name not in own]
@@ -245,7 +245,7 @@ def _make_row(judge: Judge, name: str) -> Row:
     )
 
 
-class Kept(NamedTuple):
+class KeptPredictions(NamedTuple):
     """Whether predictions stay the same after removal by each network's map, for one estimator."""
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
@@ -255,7 +255,7 @@ class Kept(NamedTuple):
 
 def compute_own_network_board(
     scores: Correctness,
-    kept: Mapping[str, Kept],
+    kept: Mapping[str, KeptPredictions],
     protocol: Protocol,
     bootstrap: Bootstrap,
     shown: Collection[str] | None,
@@ -291,7 +291,7 @@ def compute_own_network_board(
     )
 
 
-def _make_network_row(judge: Judge, tested: Judge, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
+def _make_network_row(judge: Judge, tested: Judge, name: str, kept: KeptPredictions, found: OwnNetworkGain) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS

@@ -65,7 +65,7 @@ class Pairs:
         return np.abs(found, out=found)
 
 
-class Place(NamedTuple):
+class RankInterval(NamedTuple):
     """A rank on the leaderboard."""
 
     place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
@@ -76,14 +76,14 @@ class Place(NamedTuple):
     joining: bool = False  # whether the row was added to the suite; its place is in brackets and changes no other place
 
 
-def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
+def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[RankInterval]:
     """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_rank_intervals`."""
     own = _mark_compared_pairs(len(gains), joining)
     above = [int((gains[own] > gain).sum()) for gain in gains]
-    return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
+    return [RankInterval(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
-def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
+def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[RankInterval]:
     """Return places with intervals that hold simultaneously with the confidence of the pairs of gains.
 
     The best possible place of an estimator is one below all estimators that are significantly better, and its worst
@@ -158,7 +158,7 @@ def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[i
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
 
 
-def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
+def find_reversed(name: str, here: Mapping[str, RankInterval], there: Mapping[str, RankInterval]) -> tuple[str, ...]:
     """Find the rows that are significantly above a row on one board and significantly below it on the other."""
     if name not in here or name not in there:
         return ()
@@ -170,7 +170,7 @@ def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Plac
     )
 
 
-def _compare_places(one: Place, other: Place) -> int:
+def _compare_places(one: RankInterval, other: RankInterval) -> int:
     """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
     if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
         return 0

@@ -58,7 +58,7 @@ def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseli
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampledGains:
     """Accuracies, and gains or areas, of one protocol with their draws."""
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol

@@ -29,7 +29,7 @@ _VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance re
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class ArchivedRow:
     """An archived row."""
 
     run: Run  # the run that was done or tried
@@ -40,7 +40,7 @@ class Forgotten:
     created: datetime  # time of archiving, UTC
 
 
-class ForgottenCounts(NamedTuple):
+class ArchivedCounts(NamedTuple):
     """Numbers of archived rows."""
 
     results: int
@@ -85,7 +85,7 @@ def find_keys(database: Database, beginning: str) -> list[str]:
         return sorted({key for wanted in keys for key in connection.scalars(wanted)})
 
 
-def archive_rows(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
+def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
     """Archive the results and failures of these runs.
 
     Raises:
@@ -107,17 +107,17 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Forg
                 connection.execute(insert(forgotten), {**values, **why})
         for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
             delete_rows(connection, table, keys)
-    return ForgottenCounts(len(taken["result"]), len(taken["failure"]))
+    return ArchivedCounts(len(taken["result"]), len(taken["failure"]))
 
 
-def read_archived_rows(database: Database, keys: Collection[str]) -> list[Forgotten]:
+def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
     """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []
         found = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
-        Forgotten(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)
+        ArchivedRow(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)
         for row in found
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from roarbench.enums import Making
+from roarbench.enums import MapNumerics
 from roarbench.identity import Keyed, encode_canonically, make_record
 from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.schema import scores
@@ -26,7 +26,7 @@ class ScoreSpec(Keyed):
     metric: str  # name of the metric
     parameters: str  # arguments of the metric that its own code leaves open, as text
     images: int  # number of scored images, the first of the test split; a smaller split is scored completely
-    maps: Making = Making.FLOAT32  # requested settings for the explained network's maps; see `plan.runs.Run`
+    maps: MapNumerics = MapNumerics.FLOAT32  # requested settings for the explained network's maps; see `plan.runs.Run`
 
 
 @dataclass(frozen=True)

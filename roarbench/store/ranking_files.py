@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.ranking import TIE_RULE, TIE_SEED
-from roarbench.enums import Making, Order, Split, Unit
+from roarbench.enums import MapNumerics, Order, Split, Unit
 from roarbench.errors import Hint, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
@@ -48,7 +48,7 @@ class RankingSpec(Keyed):
     shape: tuple[int, int, int]  # channels, height and width of an image
     splits: tuple[Split, ...] = tuple(Split)  # splits whose images are ranked
     # requested settings for maps; the manifest has the actual settings under `made`, by file
-    maps: Making = Making.FLOAT32
+    maps: MapNumerics = MapNumerics.FLOAT32
 
     @property
     def estimator_record(self) -> Estimator:
@@ -93,7 +93,7 @@ def make_ranking_spec(
         splits=list_control_splits(suite)
         if estimator.id in suite.controls
         else list_ranked_splits(suite, estimator, number),
-        maps=suite.maps if estimator.uses_shared_pass else Making.FLOAT32,
+        maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
     )
 
 

@@ -21,7 +21,7 @@ from roarbench.store.database import Database, find_stored_keys, insert_new, sel
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results
-from roarbench.submissions.file import Submission, Warned, check_source
+from roarbench.submissions.file import Submission, ValidationFinding, check_source
 
 
 class Origin(StrEnum):
@@ -174,7 +174,7 @@ class Kind(StrEnum):
     MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
-def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
+def note_findings(database: Database, entry: str, found: Collection[ValidationFinding]) -> None:
     """Store the findings of `validate` on a submission; earlier findings are replaced."""
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
@@ -244,4 +244,4 @@ def _is_sound(kind: str, value: Any) -> bool:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == Kind.MASKS:
         return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
-    return kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Warned}
+    return kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}

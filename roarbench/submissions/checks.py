@@ -17,14 +17,14 @@ from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.submissions.faults import SubmissionFault
-from roarbench.submissions.file import Refusal, Submission, Warned
+from roarbench.submissions.file import Refusal, Submission, ValidationFinding
 from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.limits import CHECK
 from roarbench.submissions.run_in_sandbox import (
+    ExplainedPart,
     Network,
-    Part,
     SandboxAnswer,
-    Task,
+    SandboxTask,
     count_image_cost,
     count_images_per_call,
     count_images_per_sandbox,
@@ -52,7 +52,7 @@ class SuiteCost(NamedTuple):
     memory: float  # bytes
 
 
-class Pace(NamedTuple):
+class SubmissionPace(NamedTuple):
     """Time of a submission per map in the sandbox, measured on a small network."""
 
     image: float  # core-seconds per map
@@ -67,16 +67,16 @@ class Pace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedSubmission:
     """The results of validating an accepted submission."""
 
     submission: Submission
     importance: Tensor  # map of one image, float (h, w), summed over channels
     drew: bool  # the estimator draws from the generator, so images are explained one at a time
-    pace: Pace
+    pace: SubmissionPace
     suite: SuiteSpec  # suite for the submission
     cost: SuiteCost
-    warnings: tuple[Warned, ...]
+    warnings: tuple[ValidationFinding, ...]
 
     def format_report(self, drawn: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
@@ -92,9 +92,11 @@ class Accepted:
 
 
 _WARNINGS = {
-    Warned.NETWORK: "the estimator ignores the network: with other weights its map is the same (Adebayo et al. 2018)",
-    Warned.CLASS: "the estimator ignores the target: for another class its map is the same (Adebayo et al. 2018)",
-    Warned.CONSTANT: "a map is constant, so its ranking is random",
+    ValidationFinding.NETWORK: "the estimator ignores the network: with other weights its map is the same "
+    "(Adebayo et al. 2018)",
+    ValidationFinding.CLASS: "the estimator ignores the target: for another class its map is the same "
+    "(Adebayo et al. 2018)",
+    ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
 }
 
 
@@ -106,7 +108,7 @@ def _describe_parameters(entry: Submission) -> str:
 
 def validate_submission(
     submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
-) -> Accepted:
+) -> AcceptedSubmission:
     """Check a submission in fresh sandboxes; raises Refusal with the first reason against it.
 
     Costs are estimated for the suite. `begin` is called with the name of each of the `STAGES` stages when it begins.
@@ -119,7 +121,7 @@ def validate_submission(
         begin("computing the maps of a few images")
         first = _run_sandbox(submission, case)
         begin("computing these maps again in another order, and maps of another model")
-        reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
+        reversed_ = ExplainedPart(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
         again = _run_sandbox(submission, reversed_, case, *_make_variants(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
@@ -131,20 +133,20 @@ def validate_submission(
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
-    pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
+    pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
     priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
-    return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
+    return AcceptedSubmission(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
-def _run_sandbox(submission: Submission, *parts: Part) -> SandboxAnswer:
-    answer = run_submission(Task(submission.code, _NETWORK, parts), CHECK)
+def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
+    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(*answer.fault)
     return answer
 
 
 @cache
-def _make_test_case() -> Part:
+def _make_test_case() -> ExplainedPart:
     """Make images with a disc on a smooth background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
     model = _build_model(0)
@@ -155,7 +157,7 @@ def _make_test_case() -> Part:
     images = images * 0.5 + disc * torch.randn(_IMAGES, _NETWORK.channels, 1, 1, generator=generator) * 1.5
     with torch.no_grad():
         targets = model(images).argmax(1)
-    return Part(model, images, targets, torch.arange(_IMAGES), _BATCH)
+    return ExplainedPart(model, images, targets, torch.arange(_IMAGES), _BATCH)
 
 
 def _build_model(seed: int) -> nn.Module:
@@ -167,10 +169,10 @@ def _build_model(seed: int) -> nn.Module:
     return model.eval()
 
 
-def _make_variants(case: Part) -> tuple[Part, Part, Part]:
+def _make_variants(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
     """Return three variants of a part: with the next class as target, with another model, and with more images."""
     copies = _MANY // _IMAGES
-    many = Part(
+    many = ExplainedPart(
         case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
     )
     next_class = (case.targets + 1) % _NETWORK.classes
@@ -206,15 +208,15 @@ def _are_same(one: Tensor, other: Tensor) -> bool:
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
 
 
-def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
+def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[ValidationFinding]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
     found = []
     if _are_same(first, other_model):
-        found.append(Warned.NETWORK)
+        found.append(ValidationFinding.NETWORK)
     if _are_same(first, other_target):
-        found.append(Warned.CLASS)
+        found.append(ValidationFinding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
-        found.append(Warned.CONSTANT)
+        found.append(ValidationFinding.CONSTANT)
     return found
 
 
@@ -226,7 +228,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
-def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
+def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: SubmissionPace, again: SandboxAnswer) -> SuiteCost:
     """Estimate the cost for a suite's network from measurements on a small network, by operations and layer outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch

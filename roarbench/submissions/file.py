@@ -36,7 +36,7 @@ _PARSING = Lock()  # before Python 3.11.8 two threads that parse at once may rai
 _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # maximum characters
 
 
-class Attribute(NamedTuple):
+class ClassParameter(NamedTuple):
     """A class attribute that is a parameter."""
 
     default: Value  # value in the file
@@ -44,7 +44,7 @@ class Attribute(NamedTuple):
     stop: int  # first byte after the default
 
 
-def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
+def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParameter]:
     """Return the parameters of a submission, in the order of the file.
 
     Parameters are attributes of the estimator's class whose value is a number, a string, True or False. The result is
@@ -59,11 +59,11 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
         value = _read_simple_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
-            found[name] = Attribute(value, start, stop + (node.end_col_offset or 0))
+            found[name] = ClassParameter(value, start, stop + (node.end_col_offset or 0))
     return found
 
 
-def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
+def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], listed: str) -> dict[str, Value]:
     """Parse `samples=50,noise=0.1`, and return the values that are not default, in the order of the file.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: st
     return parse_id_parameters(owner, defaults, listed, f"{owner}({listed})", table)
 
 
-def replace_defaults(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
+def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values: Mapping[str, Value]) -> bytes:
     """Return the source with these values in place of the defaults of the parameters."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
@@ -159,7 +159,7 @@ def _parse_number(text: str, default: float) -> float | None:
     return float(f"{value:g}") + 0.0  # rounds to the precision of names; + 0.0 turns -0 into 0
 
 
-class Warned(StrEnum):
+class ValidationFinding(StrEnum):
     """A finding of `validate` about an accepted submission."""
 
     NETWORK = "ignores the network"
@@ -231,7 +231,7 @@ class Submission:
         values = parse_parameters(self.name, self._read_attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
 
-    def _read_attributes(self) -> dict[str, Attribute]:
+    def _read_attributes(self) -> dict[str, ClassParameter]:
         text = _decode_source(self.source)
         return read_class_attributes(_parse_source_or_refuse(text), text)
 

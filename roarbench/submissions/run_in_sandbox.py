@@ -54,7 +54,7 @@ def count_images_per_call(network: Network) -> int:
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
 
 
-class Part(NamedTuple):
+class ExplainedPart(NamedTuple):
     """Images, and the model that is explained on them."""
 
     model: nn.Module  # explained model; its weights are sent
@@ -64,12 +64,12 @@ class Part(NamedTuple):
     batch: int  # images per call, for estimators that draw nothing
 
 
-class Task(NamedTuple):
+class SandboxTask(NamedTuple):
     """The maps that a submission is to compute."""
 
     source: bytes
     network: Network  # architecture of all models
-    parts: tuple[Part, ...]  # parts in order of explanation
+    parts: tuple[ExplainedPart, ...]  # parts in order of explanation
     device: str = "cpu"  # `cpu` or `cuda`
 
 
@@ -84,7 +84,7 @@ class SandboxAnswer(NamedTuple):
     death: SandboxExit
 
 
-def run_submission(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
+def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> SandboxAnswer:
     """Run a submission in a fresh sandbox, or without a sandbox if `trust` is True.
 
     Raises:
@@ -125,7 +125,7 @@ def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
 
-def _write_request(task: Task, limits: Limits) -> int:
+def _write_request(task: SandboxTask, limits: Limits) -> int:
     batches = [part.batch for part in task.parts]
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the sandbox's environment is empty
     about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
@@ -140,7 +140,7 @@ def _write_request(task: Task, limits: Limits) -> int:
 
 
 def _make_answer(
-    task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
+    task: SandboxTask, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
     found = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
     maps: tuple[Tensor, ...] = ()
@@ -210,7 +210,7 @@ def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault
     )
 
 
-def _read_maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
+def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
     """Yield the map of each part; nothing if the header has no valid number of dimensions."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
@@ -223,7 +223,7 @@ def _read_maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32])
         first += count
 
 
-def _find_map_fault(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
+def _find_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     if not maps:
         return _UNREADABLE
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])

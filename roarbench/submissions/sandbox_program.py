@@ -31,7 +31,7 @@ from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_
 _FILE = "submission.py"  # file name in tracebacks
 
 
-class _Accusation(Exception):
+class _SubmissionFailed(Exception):
     """Raised for a fault of the submission, with its kind, a description and a traceback."""
 
     def __init__(self, kind: str, words: str, trace: str = "") -> None:
@@ -69,7 +69,7 @@ def main(request: int, answer: int, started: int) -> None:
     try:
         estimate = _load_entry_point(source)
         header |= _explain_parts(estimate, parts, answer)
-    except _Accusation as found:
+    except _SubmissionFailed as found:
         header = {"fault": found.kind, "words": found.words, "trace": found.trace}
     channel.finish_answer(answer, _shorten_header(header))
     os._exit(0)  # skips the submission's exit handlers
@@ -119,7 +119,7 @@ def _load_entry_point(source: bytes) -> EstimateFunction:
     try:
         return find_entry_point(module)
     except NoEntryPoint as error:
-        raise _Accusation("signature", str(error)) from None
+        raise _SubmissionFailed("signature", str(error)) from None
 
 
 def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
     for part in parts:
         for importance, drew in _compute_checked_maps(estimate, part):
             if dims not in (0, importance.ndim):
-                raise _Accusation(
+                raise _SubmissionFailed(
                     "output-shape", f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
                 )
             dims, any_drew = importance.ndim, any_drew or drew
@@ -168,7 +168,9 @@ def _call_submission(
     with _report_faults("raised", "raised"):
         importance = estimate(part.model, images, targets, generator)
     if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
-        raise _Accusation("changed-inputs", "estimate modified its images or targets in place; work on a .clone()")
+        raise _SubmissionFailed(
+            "changed-inputs", "estimate modified its images or targets in place; work on a .clone()"
+        )
     kept.compare(part.model)
     part.model.zero_grad(set_to_none=True)
     return _check_importance(importance, images), not torch.equal(before, generator.get_state())
@@ -177,17 +179,21 @@ def _call_submission(
 def _check_importance(importance: Any, images: Tensor) -> Tensor:
     if type(importance) is not torch.Tensor:
         seen = type(importance).__name__
-        raise _Accusation("output-type", f"estimate returned {seen}, expected a torch.Tensor; see torch.from_numpy")
+        raise _SubmissionFailed(
+            "output-type", f"estimate returned {seen}, expected a torch.Tensor; see torch.from_numpy"
+        )
     if importance.dtype != torch.float32:
-        raise _Accusation("output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()")
+        raise _SubmissionFailed(
+            "output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()"
+        )
     n, c, h, w = images.shape
     if importance.shape == (n, 1, h, w) and c > 1:  # captum's form: one number per pixel, with the channel axis
         importance = importance[:, 0]
     if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
         wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
-        raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
+        raise _SubmissionFailed("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
     if importance.layout != torch.strided or importance.device != images.device:
-        raise _Accusation(
+        raise _SubmissionFailed(
             "output-type", f"the map is {importance.layout} on {importance.device}, expected a dense tensor"
         )
     plain: Tensor = importance.detach().cpu().contiguous()
@@ -220,7 +226,7 @@ class _State(NamedTuple):
         same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
         if not same or self._list_module_states(model) != self.modules:
             words = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
-            raise _Accusation("changed-model", words)
+            raise _SubmissionFailed("changed-model", words)
 
 
 @contextmanager
@@ -236,11 +242,11 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
         seen = _describe_exception(error)
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # OutOfMemoryError comes from a GPU
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
-            raise _Accusation(
+            raise _SubmissionFailed(
                 "memory", f"estimate ran out of memory{where}; process fewer images or copies at once"
             ) from None
         text = "".join(traceback.format_list(frames)) + seen
-        raise _Accusation(kind, f"{verb} {seen}{where}", text) from None
+        raise _SubmissionFailed(kind, f"{verb} {seen}{where}", text) from None
 
 
 def _describe_exception(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.paper_claims import CLAIMS, Finding, read_hooker2019
+from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_estimator_name
@@ -57,7 +57,7 @@ def claims(sets: list[DataSet]) -> str:
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
         published = found[0]["published"] if found else list_claims(None)[number]["published"]
-        rows.append([claim.text, str(Finding(**published)), *(_ours(each["ours"]) for each in found)])
+        rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(each["ours"]) for each in found)])
     return format_markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
 
 
@@ -66,7 +66,7 @@ def _whole(each: DataSet) -> bool:
 
 
 def _ours(record: Mapping[str, Any]) -> str:
-    return str(Finding(**{name: value for name, value in record.items() if name != "significant"}))
+    return str(ClaimFinding(**{name: value for name, value in record.items() if name != "significant"}))
 
 
 def accuracies(sets: list[DataSet]) -> str:

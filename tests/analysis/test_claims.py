@@ -7,9 +7,9 @@ from roarbench.analysis.paper_claims import (
     RANDOM_RETRAINED,
     RANDOM_UNRETRAINED,
     UNRETRAINED,
-    Holds,
-    Pair,
-    Tables,
+    AccuracyTables,
+    ClaimOutcome,
+    ComparedPair,
     compute_curve_gain,
     read_hooker2019,
 )
@@ -17,7 +17,7 @@ from roarbench.enums import PAPER_LEVELS, Order
 from roarbench.estimators.catalogue import ESTIMATORS
 
 CLAIM = {claim.id: claim for claim in CLAIMS}
-PUBLISHED = Tables(read_hooker2019(Order.MORF), UNRETRAINED)
+PUBLISHED = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
 
 
 def test_verdicts_on_the_published_table():
@@ -43,53 +43,53 @@ def test_verdicts_on_the_published_table():
     assert found["gb-worse-than-random"].exceptions == beyond
     one = "grad against sobel-released at t = 0.5 on imagenet"
     assert found["grad-not-better-than-sobel"].exceptions == (one,)
-    assert {claim.test(Tables({}, {})).verdict for claim in CLAIMS} == {Holds.UNKNOWN}
+    assert {claim.test(AccuracyTables({}, {})).verdict for claim in CLAIMS} == {ClaimOutcome.UNKNOWN}
 
 
 def finding(claim, rows):
-    return CLAIM[claim].test(Tables({"imagenette64": rows}, {"imagenette64": {"random": {0.0: 0.8, 0.9: 0.1}}}))
+    return CLAIM[claim].test(AccuracyTables({"imagenette64": rows}, {"imagenette64": {"random": {0.0: 0.8, 0.9: 0.1}}}))
 
 
 def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     random, partial = {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, {0.0: 0.8, 0.9: 0.5}
     rows = {"random": random, "grad": {0.0: 0.8, 0.5: 0.6, 0.9: 0.5}, "ig": {0.0: 0.8, 0.5: 0.75, 0.9: 0.6}}
-    assert finding("grad-worse-than-random", rows).verdict is Holds.NO
+    assert finding("grad-worse-than-random", rows).verdict is ClaimOutcome.NO
     equal = finding("ig-worse-than-random", rows)  # equal accuracy at t = 0.9 is not worse
-    assert equal == (Holds.NO, 1, 2, ("ig at t = 0.9 on imagenette64",))
-    assert finding("retraining-matters", rows).verdict is Holds.YES
+    assert equal == (ClaimOutcome.NO, 1, 2, ("ig at t = 0.9 on imagenette64",))
+    assert finding("retraining-matters", rows).verdict is ClaimOutcome.YES
     assert finding("grad-worse-than-random", {"random": random, "grad": partial}).cells == 1
     assert compute_curve_gain(partial, random) is None
     assert compute_curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
     rows = dict.fromkeys(("random", "sobel", "grad", "sgsq-grad"), partial)
-    assert finding("grad-not-better-than-sobel", rows).verdict is Holds.YES
-    assert finding("strong-ensembles-beat-random", rows).verdict is Holds.NO
+    assert finding("grad-not-better-than-sobel", rows).verdict is ClaimOutcome.YES
+    assert finding("strong-ensembles-beat-random", rows).verdict is ClaimOutcome.NO
     ensembles, claim = dict(PUBLISHED.roar["imagenet"]), CLAIM["best-ensemble-base"]
-    assert claim.test(Tables({"birdsnap": ensembles}, {})).verdict is Holds.NO
+    assert claim.test(AccuracyTables({"birdsnap": ensembles}, {})).verdict is ClaimOutcome.NO
     del ensembles["sg-ig"]  # all nine are needed
-    assert claim.test(Tables({"imagenet": ensembles}, {})).verdict is Holds.UNKNOWN
+    assert claim.test(AccuracyTables({"imagenet": ensembles}, {})).verdict is ClaimOutcome.UNKNOWN
     # the paper's table has the released code's Sobel; ours may have that, the magnitude, or both
     below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
     rows = {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}
     worse, par = finding("sobel-worse-than-random", rows), finding("grad-not-better-than-sobel", rows)
     assert (worse.agree, worse.cells) == (1, 1)
     assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
-    assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is Holds.UNKNOWN
+    assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is ClaimOutcome.UNKNOWN
 
 
 def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
     """GRAD is worse than Random at t = .5, as the claim says, and better at t = .9."""
     rows = {"random": {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.55}}
     claim, agreeing = CLAIM["grad-worse-than-random"], {**rows, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.65}}
-    for_it, against = (Pair("grad", "random", t) for t in (0.5, 0.9))
+    for_it, against = (ComparedPair("grad", "random", t) for t in (0.5, 0.9))
     for curves, significant, verdict in (
-        (rows, {for_it}, Holds.OPEN),
-        (rows, {for_it, against}, Holds.NO),
-        (agreeing, set(), Holds.OPEN),
-        (agreeing, {for_it}, Holds.YES),
+        (rows, {for_it}, ClaimOutcome.OPEN),
+        (rows, {for_it, against}, ClaimOutcome.NO),
+        (agreeing, set(), ClaimOutcome.OPEN),
+        (agreeing, {for_it}, ClaimOutcome.YES),
     ):
-        found = claim.test(Tables({"imagenette64": curves}, {}), significant)
+        found = claim.test(AccuracyTables({"imagenette64": curves}, {}), significant)
         assert found.verdict is verdict and str(found).startswith(f"{verdict}")
-    best = next(iter(CLAIM["best-ensemble-base"].checks(Tables({"imagenet": PUBLISHED.roar["imagenet"]}, {}))))
+    best = next(iter(CLAIM["best-ensemble-base"].checks(AccuracyTables({"imagenet": PUBLISHED.roar["imagenet"]}, {}))))
     (pair,) = best.pairs
     assert pair.estimator.endswith("-grad") and not pair.control.endswith("-grad") and pair.t == 0
 
@@ -97,12 +97,12 @@ def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
 @pytest.mark.parametrize(
     ("retrained", "unretrained", "clear", "verdict"),
     [
-        (0.6, 0.1, (), Holds.OPEN),
-        (0.6, 0.1, (RANDOM_RETRAINED,), Holds.OPEN),  # the other half of the claim is open
-        (0.6, 0.1, (RANDOM_RETRAINED, RANDOM_UNRETRAINED), Holds.YES),
-        (0.3, 0.1, (RANDOM_UNRETRAINED,), Holds.OPEN),  # only what agrees with the claim is clear
-        (0.3, 0.1, (RANDOM_RETRAINED,), Holds.NO),
-        (0.6, 0.5, (RANDOM_UNRETRAINED,), Holds.NO),
+        (0.6, 0.1, (), ClaimOutcome.OPEN),
+        (0.6, 0.1, (RANDOM_RETRAINED,), ClaimOutcome.OPEN),  # the other half of the claim is open
+        (0.6, 0.1, (RANDOM_RETRAINED, RANDOM_UNRETRAINED), ClaimOutcome.YES),
+        (0.3, 0.1, (RANDOM_UNRETRAINED,), ClaimOutcome.OPEN),  # only what agrees with the claim is clear
+        (0.3, 0.1, (RANDOM_RETRAINED,), ClaimOutcome.NO),
+        (0.6, 0.5, (RANDOM_UNRETRAINED,), ClaimOutcome.NO),
     ],
 )
 def test_whether_retraining_matters_is_open_unless_both_accuracies_are_significantly_off_half(
@@ -110,11 +110,11 @@ def test_whether_retraining_matters_is_open_unless_both_accuracies_are_significa
 ):
     """Half of .8 is .4: Random's accuracy at t = .9 is held against it with retraining and without."""
     tables = ({"planted": {"random": {0.0: 0.8, 0.9: value}}} for value in (retrained, unretrained))
-    assert CLAIM["retraining-matters"].test(Tables(*tables), set(clear)).verdict is verdict
+    assert CLAIM["retraining-matters"].test(AccuracyTables(*tables), set(clear)).verdict is verdict
 
 
 def test_no_claim_is_settled_without_a_significant_difference():
-    assert {claim.test(PUBLISHED, set()).verdict for claim in CLAIMS} <= {Holds.OPEN, Holds.UNKNOWN}
+    assert {claim.test(PUBLISHED, set()).verdict for claim in CLAIMS} <= {ClaimOutcome.OPEN, ClaimOutcome.UNKNOWN}
 
 
 @pytest.mark.parametrize("order", Order)

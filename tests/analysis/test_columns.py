@@ -11,7 +11,7 @@ from roarbench.analysis.result_versions import add_prediction_stability_and_ties
 from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import describe_warnings
-from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
+from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR
@@ -93,7 +93,7 @@ VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-
 
 
 def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(store):
-    exact, short = list_score_specs(SUITE, "da7a"), list_score_specs(replace(SUITE, maps=Making.BF16), "da7a")
+    exact, short = list_score_specs(SUITE, "da7a"), list_score_specs(replace(SUITE, maps=MapNumerics.BF16), "da7a")
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
     assert len({spec.key for spec in exact.values()}) == len(exact)

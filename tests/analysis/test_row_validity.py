@@ -11,8 +11,8 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_validity import compute_validity_panel, find_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
-    Flag,
     Grade,
+    RowWarning,
     describe_row_warnings,
     describe_warnings,
     find_row_marks,
@@ -145,7 +145,7 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
-    assert describe_row_warnings(made, "grad") == Flag(Grade.NONE, "")
+    assert describe_row_warnings(made, "grad") == RowWarning(Grade.NONE, "")
     assert marks(judged(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
@@ -196,7 +196,7 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     made, twin = found.evidence, find_twins(found.evidence, "grad")["blurred"].difference
     for number in (made.main.estimate_area("grad"), twin, made.masks.estimate_difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
-    assert {describe_row_warnings(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
+    assert {describe_row_warnings(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
     assert made.reference.estimate_area("var-grad").low is not None, "nothing is trained: images alone are chance"
 

@@ -13,7 +13,7 @@ import torch
 from roarbench.compute import streamed_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
-from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
+from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_mapping
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
@@ -80,7 +80,7 @@ def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
     """With the cuts at both levels of maps of so many kinds."""
     pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
     layout = Layout(SHAPE, unit, LEVELS)
-    cuts = tuple(StreamedMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
+    cuts = tuple(RankingMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
     return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
 
 

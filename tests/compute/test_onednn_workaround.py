@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.compute.networks import build_network
-from roarbench.compute.onednn_workaround import RightGradients, has_weights_only_on_padding
+from roarbench.compute.onednn_workaround import CorrectedGradients, has_weights_only_on_padding
 from roarbench.compute.train import fit
 from roarbench.enums import Precision
 from roarbench.plan.recipes import find_recipe
@@ -40,7 +40,7 @@ def test_gradients_of_weights_and_images_are_those_of_float64(kernel, dilation, 
         images = channels_last(2, CHANNELS, place, place).requires_grad_()
         weight = channels_last(CHANNELS, CHANNELS // groups, kernel, kernel).requires_grad_()
         leave_junk(kernel)
-        with torch.autocast("cpu", torch.bfloat16), RightGradients():
+        with torch.autocast("cpu", torch.bfloat16), CorrectedGradients():
             found = F.conv2d(images, weight, None, stride, pad, dilation, groups)
             back = torch.randn(found.shape, generator=seeded(2)).bfloat16()
             got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
@@ -103,7 +103,7 @@ def test_a_training_leaves_weights_that_meet_nothing_as_they_are():
 def test_a_strided_projection_of_few_channels_outside_a_module_learns(precision):
     """With its stride oneDNN writes past its workspace, where AVX-512 is."""
     images, weight = channels_last(8, 8, 112, 112).requires_grad_(), channels_last(16, 8, 1, 1).requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), RightGradients():
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), CorrectedGradients():
         found = F.conv2d(images, weight, None, 2)
         back = torch.randn(found.shape, generator=seeded(2)).to(precision)
         got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))

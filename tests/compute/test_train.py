@@ -15,7 +15,7 @@ from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import RedrawnImages
-from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
+from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
@@ -169,7 +169,7 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
     (fixed, labels), layout = pictures(20), Layout((3, 16, 16), Unit.PIXEL, (0.5,))
-    cuts = (StreamedMask(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
+    cuts = (RankingMask(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
 
     def train_from(checkpoint):
         model, inputs = network(), fixed if drawing == "fixed" else redrawn_of(fixed)

@@ -16,7 +16,7 @@ from roarbench.datasets import decode_dataset as loading
 from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
-from roarbench.datasets.parallel_decoding import Progress
+from roarbench.datasets.parallel_decoding import DecodingProgress
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -224,7 +224,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
     seen: list[str] = []
     decode = parallel_decoding.decode_part
     monkeypatch.setattr(parallel_decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
-    told: list[Progress] = []
+    told: list[DecodingProgress] = []
 
     def note(progress):
         told.append(progress)

@@ -15,10 +15,10 @@ from roarbench.errors import MachineError
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import (
-    Explained,
     MapRequest,
+    MapSubject,
     Moments,
-    Subject,
+    PassNotes,
     compute_importance_maps,
     compute_maps_of_models,
     compute_maps_together,
@@ -146,7 +146,7 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
-    small, told, whole = Small(tiny, 1, error).eval(), list[Explained](), list[Explained]()
+    small, told, whole = Small(tiny, 1, error).eval(), list[PassNotes](), list[PassNotes]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
     found = compute_importance_maps(estimators(*names), small, batch, black, note=told.append)
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
@@ -207,18 +207,18 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
     monkeypatch.setattr(engine, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     subjects = [
-        Subject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
-        Subject(estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
-        Subject(estimators("gb"), model, batch, black),  # without noisy copies
-        Subject(estimators("random"), None, batch, black),
+        MapSubject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
+        MapSubject(estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
+        MapSubject(estimators("gb"), model, batch, black),  # without noisy copies
+        MapSubject(estimators("random"), None, batch, black),
     ]
-    told: list[list[Explained]] = []
+    told: list[list[PassNotes]] = []
     together = compute_maps_together(subjects, note=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.kept) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
-        alone: list[Explained] = []
+        alone: list[PassNotes] = []
         torch.testing.assert_close(found, compute_importance_maps(*subject, note=alone.append), rtol=0, atol=0)
         torch.testing.assert_close(counted.kept, alone[0].kept, rtol=0, atol=0)
 
@@ -246,7 +246,7 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
 
 def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
-    told: list[Explained] = []
+    told: list[PassNotes] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
     compute_importance_maps(estimators(*names), tiny, asked, black, note=told.append)

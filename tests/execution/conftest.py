@@ -9,7 +9,7 @@ import torch
 
 from roarbench.execution import network_jobs, scheduler
 from roarbench.files import compute_sha256
-from roarbench.plan.pretrained_weight_names import PUBLISHED, Published
+from roarbench.plan.pretrained_weight_names import PUBLISHED, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.networks import randomised
@@ -39,7 +39,7 @@ def published(publish_weights, monkeypatch):
     """The file of a small network that torchvision is said to have published as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
     path = publish_weights(randomised(network(), generator).state_dict())
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", PublishedWeights(path.name, "resnet-planted", 4, 3))
     return path
 
 

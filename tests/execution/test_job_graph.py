@@ -14,7 +14,7 @@ from roarbench.execution import progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_needing_recipes
 from roarbench.execution.progress import Watch, estimate_step_seconds
 from roarbench.execution.rates import Rates
-from roarbench.execution.scheduler import Event
+from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import build_run, expand_points
@@ -105,10 +105,10 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     with Watch(log, todo, lambda step: 10.0, workers=2) as watch:
         for step in todo:
             clock.now += 1
-            watch.note(Event(step, "", seconds=10.0))
+            watch.note(FinishedStep(step, "", seconds=10.0))
         for kind in ("rank", "seal", "run", "run"):
-            watch.note(Event(make_step(kind), "rank grad train 0 failed: no memory"))
-        watch.note(Event(make_step("run"), "no memory"))
+            watch.note(FinishedStep(make_step(kind), "rank grad train 0 failed: no memory"))
+        watch.note(FinishedStep(make_step("run"), "no memory"))
     *said, once, own = log.file.getvalue().splitlines()
     assert said[0] == "  2%    about 4 min left  ROAR: trained none t=0 seed 0"
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
@@ -122,7 +122,7 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
         assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
         left = []
         for step in todo:
-            watch.note(Event(step, "", seconds=10.0))
+            watch.note(FinishedStep(step, "", seconds=10.0))
             left.append(watch.seconds_left)
     assert left[49] == pytest.approx(50 * 10 / 2, rel=0.1)
     assert left[-1] == 0.0

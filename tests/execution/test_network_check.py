@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.enums import Making
+from roarbench.enums import MapNumerics
 from roarbench.errors import CallerError
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.plan.suite_file import read_suite
@@ -179,9 +179,9 @@ def test_what_speaks_against_a_network_is_told(tmp_path):
 
 
 def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path):
-    assert drop_inapplicable_estimators(replace(suite(tmp_path, "relu"), maps=Making.BF16)).suite.left_out == {}
+    assert drop_inapplicable_estimators(replace(suite(tmp_path, "relu"), maps=MapNumerics.BF16)).suite.left_out == {}
     branching = suite(tmp_path, "Branching")
     assert drop_inapplicable_estimators(branching).suite.left_out == {}
     words = r'maps is "bf16", but .* cannot be folded into its convolutions \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
-        drop_inapplicable_estimators(replace(branching, maps=Making.BF16))
+        drop_inapplicable_estimators(replace(branching, maps=MapNumerics.BF16))

@@ -11,7 +11,7 @@ import torch
 
 from roarbench import devices
 from roarbench.compute import train
-from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
+from roarbench.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
@@ -97,7 +97,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
 
 
 @pytest.mark.parametrize(
-    ("maps", "hardware"), [(Making.BF16, True), (Making.FLOAT32_STEM, True), (Making.BF16_STEM, False)]
+    ("maps", "hardware"), [(MapNumerics.BF16, True), (MapNumerics.FLOAT32_STEM, True), (MapNumerics.BF16_STEM, False)]
 )
 def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, monkeypatch, hardware, maps):
     asked = []

@@ -8,7 +8,7 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.exchanged_masks import ExchangedImages, StreamedMask
+from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.prediction import predict
 from roarbench.compute.train import fit
@@ -64,7 +64,7 @@ def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
     found = [ranked_by(work, name, number) for name in names]
     return tuple(
-        StreamedMask(each.get_planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
+        RankingMask(each.get_planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
     )
 
 
@@ -153,7 +153,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, (StreamedMask(rankings.get_planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
+    model = trained(work, 0, (RankingMask(rankings.get_planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, answers(work, run))
 

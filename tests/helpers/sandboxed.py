@@ -3,7 +3,7 @@
 import torch
 
 from roarbench.compute.networks import build_network
-from roarbench.submissions.run_in_sandbox import Network, Part, Task
+from roarbench.submissions.run_in_sandbox import ExplainedPart, Network, SandboxTask
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """
@@ -15,9 +15,9 @@ def estimate(model, images, targets, generator):
 """
 
 
-def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
+def make_task(source: str, n: int = 5, batch: int = 2) -> SandboxTask:
     generator = torch.Generator().manual_seed(0)
     model = build_network(**NETWORK._asdict(), generator=generator).eval()
     images = torch.randn(n, 3, 16, 16, generator=generator)
-    part = Part(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
-    return Task(source.encode(), NETWORK, (part,))
+    part = ExplainedPart(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
+    return SandboxTask(source.encode(), NETWORK, (part,))

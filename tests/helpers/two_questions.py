@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roarbench.analysis.row_warnings import Flag, Grade
+from roarbench.analysis.row_warnings import Grade, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
@@ -18,7 +18,7 @@ def table(protocol, levels, *rows):
     nothing = (Estimate(),) * len(levels)
     rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
     board = Board(protocol, levels, rows, 100, Bootstrap(), IntervalScope.REFERENCES, detectable=None)
-    doubted = {"sobel": Flag(Grade.STRONG, "Its mask alone has it.")}
+    doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
     return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, flags=doubted)
 
 

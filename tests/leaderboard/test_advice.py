@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from leaderboard.advice import advise
 from leaderboard.board_contents import BEATS, OPEN
-from leaderboard.combined_board import Answer, Named, make_paired_board
+from leaderboard.combined_board import Answer, NamedRow, make_paired_board
 from roarbench.report.combined_table import TwoQuestions
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.two_questions import by_hand
@@ -25,7 +25,7 @@ ROWS = {  # passes, own-network gain with its interval
 def board(*names):
     made = make_paired_board(TwoQuestions(*by_hand()))
     answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
-    rows = tuple(Named(name, name, "", "", False, ROWS[name][0]) for name in names)
+    rows = tuple(NamedRow(name, name, "", "", False, ROWS[name][0]) for name in names)
     return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
 
 

@@ -17,7 +17,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.rank_intervals import Place, find_reversed
+from roarbench.stats.rank_intervals import RankInterval, find_reversed
 from roarbench.store.run_result import pack_answers
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
@@ -126,12 +126,17 @@ def test_roar_stands_beside_with_what_it_orders_otherwise(views):
 
 
 def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
-    here = {"a": Place(1, 1, 1, (1,)), "b": Place(2, 2, 3, (2,)), "c": Place(3, 2, 3, (2,))}
-    there = {"a": Place(3, 3, 3, (2,)), "b": Place(1, 1, 2, (1,)), "c": Place(2, 1, 2, (1,)), "d": Place(4, 4, 4, (3,))}
+    here = {"a": RankInterval(1, 1, 1, (1,)), "b": RankInterval(2, 2, 3, (2,)), "c": RankInterval(3, 2, 3, (2,))}
+    there = {
+        "a": RankInterval(3, 3, 3, (2,)),
+        "b": RankInterval(1, 1, 2, (1,)),
+        "c": RankInterval(2, 1, 2, (1,)),
+        "d": RankInterval(4, 4, 4, (3,)),
+    }
     assert find_reversed("a", here, there) == ("b", "c")
     assert find_reversed("b", here, there) == ("a",)
     assert find_reversed("d", here, there) == find_reversed("a", here, {}) == ()
-    level = {name: Place(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
+    level = {name: RankInterval(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
     assert find_reversed("a", here, level) == find_reversed("a", level, there) == ()
 
 

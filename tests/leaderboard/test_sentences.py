@@ -16,7 +16,7 @@ from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
@@ -39,7 +39,7 @@ def row(word, name="e", **more):
     found = beside(OVER[word], WORDS[word]) if word in OVER else None
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
-    roar = Place(int(low), int(low), 9, (int(low),)) if low else None
+    roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
     made = BoardRow(name, name.upper(), "", "", control, None, value, found, (), roar, (), (), None)
     return replace(made, **more)
 
@@ -132,8 +132,8 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
 
 def test_a_page_counts_places_among_the_rows_of_the_suite():
     """Of four rows one has no place and one is added: it alone joins the other two."""
-    second, third = row("≈", place=Place(2, 2, 3)), row("control", place=Place(2, 2, 2))
-    added = row("yes", place=Place(1, 1, 2, joining=True), added=True)
+    second, third = row("≈", place=RankInterval(2, 2, 3)), row("control", place=RankInterval(2, 2, 2))
+    added = row("yes", place=RankInterval(1, 1, 2, joining=True), added=True)
     board = SimpleNamespace(rows=(second, third, added, row("unjudged")), title="quick", gained=True)
     for asked, words in (
         (second, "2–3 of 2 on quick"),
@@ -157,7 +157,10 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
 
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
-    first, ranged = row("yes", "e1", place=Place(1, 1, 1)), row("≈", "e2", place=Place(2, 2, 4), doubts=found)
+    first, ranged = (
+        row("yes", "e1", place=RankInterval(1, 1, 1)),
+        row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found),
+    )
     place, masks = list_key_entries(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")

@@ -8,7 +8,7 @@ import pytest
 
 from leaderboard import first_page_cache
 from leaderboard.figure import make_figure
-from leaderboard.first_page_cache import Shown
+from leaderboard.first_page_cache import ShownStore
 from leaderboard.page.estimator import list_figures
 from leaderboard.views import LiveStore, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
@@ -44,7 +44,7 @@ def reading(folder):
 def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(tmp_path):
     """There is one of each store, parts are computed once, and runs are counted as they are now."""
     make_store(tmp_path, PLANTED, early, images=40)
-    shown = Shown(make_store(tmp_path, QUICK, early, images=40), str(tmp_path))
+    shown = ShownStore(make_store(tmp_path, QUICK, early, images=40), str(tmp_path))
     live = find_live_store(shown)
     assert find_live_store(shown) is live
     with pytest.raises(StoreError):
@@ -88,7 +88,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
 @pytest.mark.slow
 def test_the_newest_version_with_rows_comes_first(tmp_path):
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
-    live = find_live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
+    live = find_live_store(ShownStore(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
     assert live.views() == {}
     second = OLDER["quick@2"]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
@@ -135,7 +135,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
     found = read()
     assert sorted(found) == ["planted-v1-small-40", *slugs] and next(iter(found)) == "quick-v1"
-    live = find_live_store(Shown(find_default_url(tmp_path), str(tmp_path), "07e4"))
+    live = find_live_store(ShownStore(find_default_url(tmp_path), str(tmp_path), "07e4"))
     assert list(live.views()) == list(read(str(photos))) == slugs[1:2]
     assert list(read("", weights[:10])) == slugs[2:] and not read("", "file@ffff")
     for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
@@ -170,7 +170,7 @@ def page_of(**query):
 def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, monkeypatch):
     """By this code, and in a process that has not judged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shown = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
+    shown = ShownStore(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
     monkeypatch.setenv(first_page_cache.ASKED, json.dumps(shown))
     monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")

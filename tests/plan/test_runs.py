@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
+from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.identity import encode_canonically, hash_value, make_record
 from roarbench.plan.planned_runs import (
@@ -30,7 +30,7 @@ PIXELS = Cell("planted", "resnet8", "var-grad", Order.LERF, ScoredNetwork.MASKS,
 DEGRADED = Run(PIXELS, 3, "quick@1", data="da7a", estimator="e571", reference="4ef")
 WHOLE = Cell("imagenette64", "resnet-quick", CLEAN, Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.0)
 UNTOUCHED = Run(WHOLE, 0, "quick@1", data="da7a", estimator="", reference="", limit=40)
-CHANGES = [{"seed": 4}, {"limit": 40}, {"given": "file@0ther"}, {"maps": Making.BF16}]
+CHANGES = [{"seed": 4}, {"limit": 40}, {"given": "file@0ther"}, {"maps": MapNumerics.BF16}]
 CHANGES += [{name: "0ther"} for name in ("recipe", "data", "estimator", "reference", "network")]
 CELL_CHANGES = [{"order": Order.MORF}, {"retrain": ScoredNetwork.IMAGES}, {"unit": Unit.SCALAR}, {"t": 0.7}]
 CELL_CHANGES += [{name: "other"} for name in ("dataset", "model", "estimator", "fill")]
@@ -164,17 +164,17 @@ def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
 
 
 def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
-    short = replace(QUICK, maps=Making.BF16)
+    short = replace(QUICK, maps=MapNumerics.BF16)
     for estimator, maps in (
-        ("grad~untrained", Making.BF16),
-        ("sobel~blurred", Making.FLOAT32),
-        ("somebody@01234567", Making.FLOAT32),  # a sandbox explains in float32
-        (CLEAN, Making.FLOAT32),
+        ("grad~untrained", MapNumerics.BF16),
+        ("sobel~blurred", MapNumerics.FLOAT32),
+        ("somebody@01234567", MapNumerics.FLOAT32),  # a sandbox explains in float32
+        (CLEAN, MapNumerics.FLOAT32),
     ):
         for one in (cell(estimator), cell(estimator, ScoredNetwork.NONE)):
             run, exact = bound(one, suite=short), bound(one)
-            assert (run.maps, exact.maps) == (maps, Making.FLOAT32)
-            assert (run.key == exact.key) == (maps is Making.FLOAT32)
+            assert (run.maps, exact.maps) == (maps, MapNumerics.FLOAT32)
+            assert (run.key == exact.key) == (maps is MapNumerics.FLOAT32)
             assert run.reference == exact.reference  # the model that is explained is the same
 
 

@@ -24,7 +24,7 @@ from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_answers
 from roarbench.store.submissions_and_annotations import keep_entry, note_findings
 from roarbench.store.transfer import export_results, import_results
-from roarbench.submissions.file import Warned, check_source
+from roarbench.submissions.file import ValidationFinding, check_source
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
 from tests.helpers.tables import rows_of, table_of, words_of
 
@@ -141,8 +141,8 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
         made = held(suite).results
         here.add_all(replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items())
         keep_entry(here.database, ENTRY)
-        note_findings(here.database, ENTRY.id, [Warned.CONSTANT])
-        note_findings(here.database, ENTRY.id, [Warned.NETWORK, Warned.CLASS])
+        note_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
+        note_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
         assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}

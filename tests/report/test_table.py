@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.analysis.row_warnings import Flag, Grade, Mark
+from roarbench.analysis.row_warnings import Grade, Mark, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.cli.terminal import print_table
 from roarbench.enums import Unit
@@ -19,7 +19,7 @@ from roarbench.report.table_formats import escape_latex, format_html, format_lat
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_remarks
 from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from roarbench.text import format_interval, format_percent, format_rank
@@ -31,7 +31,7 @@ NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
 OVER = Estimate(2.5, 1.0, 4.0)
-FLAG = Flag(Grade.SOME, "Its mask alone has most of it.")
+FLAG = RowWarning(Grade.SOME, "Its mask alone has most of it.")
 
 
 def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
@@ -44,11 +44,13 @@ def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blu
 
 LOW = (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6))
 ROWS = (
-    make_row("random", (Estimate(0.8, 0.78, 0.82), Estimate(0.6, 0.5, 0.7)), Estimate(0.0, 0.0, 0.0), Place(3, 3, 4)),
+    make_row(
+        "random", (Estimate(0.8, 0.78, 0.82), Estimate(0.6, 0.5, 0.7)), Estimate(0.0, 0.0, 0.0), RankInterval(3, 3, 4)
+    ),
     make_row("grad", (Estimate(0.75), NONE), NONE, seeds=0),
-    make_row("ig", (LOW[0], Estimate(0.45678, 0.4, 0.5)), Estimate(-1.25, -3.0, 0.5), Place(4, 3, 4), SAME),
-    make_row("var-grad", LOW, Estimate(12.345, 10.0, 14.0), Place(1, 1, 1), BETTER, BETTER, SAME),
-    make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER),
+    make_row("ig", (LOW[0], Estimate(0.45678, 0.4, 0.5)), Estimate(-1.25, -3.0, 0.5), RankInterval(4, 3, 4), SAME),
+    make_row("var-grad", LOW, Estimate(12.345, 10.0, 14.0), RankInterval(1, 1, 1), BETTER, BETTER, SAME),
+    make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), RankInterval(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
 BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, Bootstrap(), IntervalScope.BOTH, detectable=2.25, family=12)
@@ -188,7 +190,7 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
 
 @pytest.mark.parametrize("style", ["text", "markdown", "latex", "html", "json", "csv"])
 def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
-    added = replace(ROWS[3], place=Place(3, 2, 4, joining=True))
+    added = replace(ROWS[3], place=RankInterval(3, 2, 4, joining=True))
     shown = with_board(rows=(*ROWS[:3], added, ROWS[4]))
     suite = replace(SUITE, entered=frozenset({"var-grad"}))
     shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
@@ -246,7 +248,7 @@ def test_a_row_below_a_control_that_should_have_0_is_not_better_than_controls(ga
 
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
-    strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
+    strong = replace(TABLE, flags={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]

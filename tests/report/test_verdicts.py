@@ -24,8 +24,8 @@ from roarbench.report.claim_table import format_claims, format_paper_gains, list
 from roarbench.report.seed_replication_table import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.compute_board import Kept
-from roarbench.stats.sampled_gains import Drawn
+from roarbench.stats.compute_board import KeptPredictions
+from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
 from roarbench.text import format_interval
@@ -96,8 +96,8 @@ def networks(estimator, chance):
 def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     """Random and Sobel have exactly 0: a gain above 0 is better than Random, one below 0 worse."""
     chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
-    kept = {name: Kept(networks(name, chance), False) for name in rows[2:]}
-    kept |= {name: Kept(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
+    kept = {name: KeptPredictions(networks(name, chance), False) for name in rows[2:]}
+    kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(claim_table, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
     records = list_claims(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
@@ -181,8 +181,8 @@ def cells(panel, title, estimator):
 
 
 def test_every_number_is_in_its_column(made, monkeypatch):
-    monkeypatch.setattr(Drawn, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
-    monkeypatch.setattr(Drawn, "estimate_difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
+    monkeypatch.setattr(SampledGains, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
+    monkeypatch.setattr(SampledGains, "estimate_difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
     assert cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
     areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]

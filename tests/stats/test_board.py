@@ -10,7 +10,7 @@ from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
-from roarbench.stats.rank_intervals import Place
+from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
@@ -73,7 +73,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
-    assert good.random is None and good.place == Place(1)
+    assert good.random is None and good.place == RankInterval(1)
     judged, own = (
         compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)])),
         compute_board(synthetic(4), ROAR, BOOTSTRAP),

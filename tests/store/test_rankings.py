@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from roarbench.compute.bit_planes import encode
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
-from roarbench.enums import PAPER_LEVELS, Making, Split, Unit
+from roarbench.enums import PAPER_LEVELS, MapNumerics, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.store import rankings
 from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance, RankingSpec
@@ -47,7 +47,7 @@ def write_all(store, **made):
 
 
 def made_by(device):
-    return {"batches": [ExplainedBatches(4, 4, Making.FLOAT32, device)], "weights": "a"}
+    return {"batches": [ExplainedBatches(4, 4, MapNumerics.FLOAT32, device)], "weights": "a"}
 
 
 def contents(store):
@@ -93,7 +93,7 @@ def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
 def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     """One name was written down when a spec had seven fields: what is stored must be found for ever."""
     values = {"data": "d" * 31 + "0", "reference": "a" * 31 + "0", "estimator": "e" * 31 + "0", "unit": Unit.PIXEL}
-    values |= {"levels": (0.5,), "shape": (3, 6, 5), "splits": (Split.TEST,), "maps": Making.BF16}
+    values |= {"levels": (0.5,), "shape": (3, 6, 5), "splits": (Split.TEST,), "maps": MapNumerics.BF16}
     others = [replace(SPEC, reference=""), *(replace(SPEC, **{name: value}) for name, value in values.items())]
     assert len({store.get_folder(spec) for spec in [SPEC, *others]}) == 10
     assert store.get_folder(SPEC).relative_to(store.root) == Path("d" * 12, "a" * 12, "var-grad-scalar-6975debf")
@@ -116,9 +116,9 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_p
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
     other = RankingsStore(tmp_path / "other")
     made = {
-        (0, 16): [ExplainedBatches(16, 16, Making.BF16)],
-        (16, 36): [ExplainedBatches(16, 16, Making.BF16), ExplainedBatches(4, 4, Making.BF16)],
-        (30, 50): [ExplainedBatches(16, 8, Making.FLOAT32), ExplainedBatches(4, 4, Making.FLOAT32)],
+        (0, 16): [ExplainedBatches(16, 16, MapNumerics.BF16)],
+        (16, 36): [ExplainedBatches(16, 16, MapNumerics.BF16), ExplainedBatches(4, 4, MapNumerics.BF16)],
+        (30, 50): [ExplainedBatches(16, 8, MapNumerics.FLOAT32), ExplainedBatches(4, 4, MapNumerics.FLOAT32)],
     }
     for (start, stop), batches in made.items():
         kept = [image % 16 for image in range(start, stop)]  # copies that keep their class
@@ -258,7 +258,7 @@ def test_damaged_files_are_refused(sealed, name, damage, said):
 
 
 def test_rankings_in_the_wrong_folder(sealed):
-    wanted = replace(SPEC, maps=Making.BF16)
+    wanted = replace(SPEC, maps=MapNumerics.BF16)
     assert not sealed.has(wanted)
     sealed.get_folder(SPEC).rename(sealed.get_folder(wanted))
     with pytest.raises(StoreError, match="holds rankings with maps None, expected bf16; delete"):
@@ -307,7 +307,11 @@ def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for
 
 def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_checksum(store):
     first = finish(store, TEST_ALONE)
-    for other in (replace(SPEC, estimator="f" * 32), replace(SPEC, maps=Making.BF16), replace(SPEC, unit=Unit.PIXEL)):
+    for other in (
+        replace(SPEC, estimator="f" * 32),
+        replace(SPEC, maps=MapNumerics.BF16),
+        replace(SPEC, unit=Unit.PIXEL),
+    ):
         assert finish(store, other) != first, "they only look alike"
         assert store.list_checksums(other).isdisjoint({first})
     assert finish(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"

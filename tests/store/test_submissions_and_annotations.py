@@ -21,7 +21,7 @@ from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
-from roarbench.store.archived_rows import ForgottenCounts, archive_rows, list_estimator_keys, read_archived_rows
+from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_estimator_keys, read_archived_rows
 from roarbench.store.image_source_notes import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
 from roarbench.store.run_result import RunResult, make_row, pack_answers
@@ -217,7 +217,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
         and not read_archived_rows(store.database, keys)
     )
     store.release_leases([failed.key], owner)
-    assert archive_rows(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
+    assert archive_rows(store.database, keys, "wrong\nlayer") == ArchivedCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.read_history(keys) == {}
     assert submissions_and_annotations.find_entered_ids(store.database, "planted", "resnet8") == [

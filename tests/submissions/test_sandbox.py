@@ -17,7 +17,7 @@ from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
 from roarbench.submissions.isolation_check import check_sandbox
 from roarbench.submissions.limits import CHECK, SCRATCH, Limits
-from roarbench.submissions.run_in_sandbox import Task, derive_image_seeds, run_submission
+from roarbench.submissions.run_in_sandbox import SandboxTask, derive_image_seeds, run_submission
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -27,7 +27,7 @@ def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_
     (part,) = make_task(GRADIENT).parts
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
-    answer = run_submission(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    answer = run_submission(SandboxTask(GRADIENT.encode(), NETWORK, parts), CHECK)
     assert (answer.fault, answer.drew) == (None, False)
     space: dict = {}
     exec(GRADIENT, space)
@@ -47,7 +47,7 @@ def net(classes, channels, size):
     network = NETWORK._replace(name="mine.net@1", source=source)
     model = build_network(**network._asdict(), generator=torch.Generator().manual_seed(0)).eval()
     task = make_task(GRADIENT)
-    answer = run_submission(Task(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
+    answer = run_submission(SandboxTask(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
     assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
@@ -56,14 +56,14 @@ def test_an_answer_may_be_larger_than_a_scratch_file():
     images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
     asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
-    answer = run_submission(Task(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
+    answer = run_submission(SandboxTask(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
 def test_images_whose_maps_are_not_finite_are_named():
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
-    answer = run_submission(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
+    answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
     assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
     assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
 

@@ -24,7 +24,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.store.submissions_and_annotations import keep_entry
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import Pace
+from roarbench.submissions.checks import SubmissionPace
 from roarbench.submissions.file import Refusal, check_source
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
@@ -104,7 +104,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     for path, source in zip(paths, (GOOD, LATE), strict=True):
         path.write_bytes(source)
     keep_entry(store.database, check_source(GOOD))
-    paces = iter((Pace(0.1, 2.0), Pace(0.3, 1.0)))
+    paces = iter((SubmissionPace(0.1, 2.0), SubmissionPace(0.3, 1.0)))
 
     def validated(entry, suite, begin):
         asked.append(entry)
@@ -119,19 +119,21 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     made = submitting.store_submissions(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
-    assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
+    assert made.pace == pytest.approx(SubmissionPace(0.2, 1.5))  # the mean is what an average map is charged
 
-    paces, entry = iter([Pace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
+    paces, entry = iter([SubmissionPace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
     options = ((0, 1), (0, 0), (1, 1))
     found = [submitting.preview_submissions(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
-    assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
+    assert found == [([entry], SubmissionPace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
-    assert Pace(0.1, 0.0).estimate_seconds_per_map(quick) == pytest.approx(0.1)  # the network that it was measured with
-    assert Pace(0.0, 5.12).estimate_seconds_per_map(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
-    assert Pace(0.0, 5.12).estimate_seconds_per_map(replace(quick, references=2)) == pytest.approx(
+    assert SubmissionPace(0.1, 0.0).estimate_seconds_per_map(quick) == pytest.approx(
+        0.1
+    )  # the network that it was measured with
+    assert SubmissionPace(0.0, 5.12).estimate_seconds_per_map(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
+    assert SubmissionPace(0.0, 5.12).estimate_seconds_per_map(replace(quick, references=2)) == pytest.approx(
         5.12 / 512 / 2
     )  # for both
-    assert Pace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
+    assert SubmissionPace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
 
 
 def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
