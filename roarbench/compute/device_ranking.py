@@ -26,7 +26,6 @@ from roarbench.enums import Unit
 
 _ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that
 _CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
-_BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 class RankedBatch(NamedTuple):
@@ -123,5 +122,5 @@ def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tenso
 def _pack(bits: Tensor, width: int) -> Tensor:
     """Pack bool (n, d) into uint8 (n, width), most significant bit first; unused bits are 0."""
     filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
-    values = torch.tensor(_BITS, dtype=torch.uint8).to(bits.device)
-    return (filled.view(len(bits), width, 8) * values).sum(2, dtype=torch.uint8)
+    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)  # a copy of a list would wait for the GPU
+    return (filled.view(len(bits), width, 8) << shifts).sum(2, dtype=torch.uint8)

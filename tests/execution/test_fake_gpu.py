@@ -6,15 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.compute import train
+from roarbench.compute import device_ranking, train
 from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.compute.inputs import SHARE
 from roarbench.compute.prediction import predict
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_float32_layout
-from roarbench.enums import Precision, Unit
+from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
@@ -174,3 +175,13 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
         (importance,) = compute_importance_maps([estimator], model, batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))
         assert gpu.channels_first == {True}
+
+
+def test_planes_are_encoded_on_the_gpu_without_a_wait():
+    layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
+    with fake_gpu() as gpu:
+        keys = torch.zeros(4, layout.features, dtype=torch.int64, device=GPU)
+        planes, tied = device_ranking._encode_planes_and_ties(keys, layout)
+        assert {planes.device.type, tied.device.type} == {"cuda"}
+        assert (tuple(planes.shape), planes.dtype) == ((4, layout.planes, layout.width), torch.uint8)
+        assert gpu.waits == []
