@@ -12,7 +12,7 @@ from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_if_absent
 from roarbench.plan.suites import make_suite_argument
-from roarbench.report.estimator_facts import make_estimator_facts
+from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance
 from roarbench.store.provenance import read_code_version
 
@@ -24,7 +24,7 @@ _SECONDS = 120  # maximum seconds for a browser to print
 def render_report(view: SuiteView) -> str:
     """Return a self-contained page: the boards of the headline protocol and of ROAR, with details."""
     rows = [row for board in view.headline_boards for row in board.rows]
-    profiles = [make_estimator_facts(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    profiles = [describe_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
         title=make_plain(view.title),
         headline=view.paired.headline if view.paired else view.board.headline,

@@ -56,7 +56,7 @@ class Precision(StrEnum):
 
 
 class MapNumerics(StrEnum):
-    """Numerical settings of estimators that share passes through the network; the meaning of a name never changes."""
+    """Precision and batching with which maps are computed; the meaning of a name never changes."""
 
     FLOAT32 = "float32"  # unchanged network
     BF16 = "bf16"  # `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)

@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
-from roarbench.report.estimator_facts import make_estimator_facts, make_run_command
+from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_run_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_rank, typeset
@@ -43,7 +43,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         commands[make_run_command(other.results, name)].append(make_plain(other.title))
     return {
         "row": row,
-        "about": make_estimator_facts(name, (view.results for view in views)),
+        "about": describe_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_who_and_when(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))

@@ -50,7 +50,7 @@ def count_correct_predictions_per_image(
 def _collect_row_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return the correctness of these rows at all levels above 0, bool (images,) each, and of their counterparts."""
+    """Return the correctness of rows and of their counterparts at all levels above 0, as lists of bool (images,)."""
     if protocol.by_networks:
         found = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]

@@ -110,13 +110,13 @@ class ResultsQuery(NamedTuple):
 
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Load a suite's results; raises StoreError without a store, and CallerError for unknown images or networks."""
+    """Load a suite's results; raise StoreError without a store, CallerError for unknown images or networks."""
     with open_results(query.store, query.db) as results:
         return load_from_open_store(results, suite, query)
 
 
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Return a suite's results in an open store; raises CallerError as `load_suite_results` does."""
+    """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
     notes = list_image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.list_versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
@@ -264,7 +264,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
-    """Return the full key of a run from its first digits; raises CallerError if no run or several runs match."""
+    """Return the full key of a run from its first digits; raise CallerError if no run or several runs match."""
     keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]

@@ -229,7 +229,7 @@ class Suite:
         return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 
     def result(self, estimators: list[str] | None = None) -> "SuiteResult":
-        """Return stored rows, all or those of these ids, without running anything.
+        """Return stored rows, optionally of these estimators only; nothing is run.
 
         Raises:
             StoreError: There is no store.

@@ -1,4 +1,4 @@
-"""Examine this machine, with advice."""
+"""Examine this machine and advise what to change."""
 
 import importlib.util
 import os
@@ -35,7 +35,7 @@ _EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantu
 
 
 class Diagnosis(NamedTuple):
-    """One finding."""
+    """One finding about this machine, with advice."""
 
     what: str
     found: str

@@ -108,7 +108,7 @@ _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first c
 
 
 def main() -> NoReturn:
-    """Run the command line; exit codes 0 done, 1 a run failed, 2 a caller's mistake, 130 and 143 interrupted."""
+    """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a mistake, 130 or 143 if interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     make_output_tolerant()
     code = _call()

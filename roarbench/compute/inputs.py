@@ -113,7 +113,7 @@ def is_cacheable(inputs: object, width: int, most: float) -> TypeGuard[Fixed]:
 
 
 class InputCache:
-    """All inputs, prepared at the first request for an image size; only the last size is kept.
+    """A cache of all inputs, prepared at the first request for an image size; it keeps only the last size.
 
     Args:
         inputs: Inputs for which `is_cacheable` is true.

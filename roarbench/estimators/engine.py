@@ -215,7 +215,7 @@ def _check_subjects(subjects: Sequence[MapSubject]) -> None:
 
 
 class PassNotes(NamedTuple):
-    """Additional results for images that passed through the model together."""
+    """Number of images that passed through the model together, and of noisy copies assigned to the target class."""
 
     images: int
     # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,

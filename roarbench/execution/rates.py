@@ -69,7 +69,7 @@ def _multiply(images: int, seconds: float | None) -> float | None:
 
 
 class AssumedSpeeds(NamedTuple):
-    """Assumed speeds of a device, whether or not it is present."""
+    """Assumed speeds of a device, present or not: operations per second, except where a comment says seconds."""
 
     device: str
     gpus: int

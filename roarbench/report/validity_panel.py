@@ -266,10 +266,10 @@ def _describe_smooth_random(panel: ValidityPanel) -> list[str]:
 
 
 def list_doubts(panel: ValidityPanel) -> list[str]:
-    """Return all warnings, one line each.
+    """Return the lines below the panel: table-wide warnings, then the warnings about each row.
 
-    They are: rows without a rank, the gain of smoothness alone, rows not significantly above mask-only, and the
-    warnings about each row.
+    Table-wide lines name rows without a rank, the gain of `random-blurred` and rows that are not significantly above
+    mask-only. If no row has a warning, a line says so.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
     dropped = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)

@@ -28,7 +28,7 @@ class Artifact(NamedTuple):
 
 
 class RecordedChecksum(NamedTuple):
-    """The checksum of an input in a stored result, and that of the folder now."""
+    """An input's checksum in a stored result, and its checksum in the folder now."""
 
     run: str  # key of the result
     what: str  # name of the input in messages

@@ -19,8 +19,8 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.report.estimator_facts import make_estimator_facts
-from roarbench.report.estimator_facts import make_run_command as command_of
+from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
+from roarbench.report.estimator_papers_and_settings import make_run_command as command_of
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results as made_up
@@ -177,7 +177,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.placed == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.entered == {"gb", NAME}
-    noise, samples = make_estimator_facts(NAME).settings
+    noise, samples = describe_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err

@@ -65,7 +65,7 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
     assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
     assert all(
-        each.against.keys() == controls and each.against[each.nearest].difference == each.over
+        each.against.keys() == controls and each.against[each.nearest].difference == each.margin
         for each in beating.values()
     )
     gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value

@@ -19,7 +19,7 @@ from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.combined_table import TwoQuestions
-from roarbench.report.estimator_facts import make_run_command
+from roarbench.report.estimator_papers_and_settings import make_run_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import Kind, put_remarks

@@ -1,4 +1,4 @@
-"""Facts about an estimator: papers, file, and the command that repeats its runs."""
+"""An estimator's papers, source file and settings, and the command that repeats its runs."""
 
 import shlex
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ _LONGEST = 300  # maximum characters of a line from outside
 
 
 @dataclass(frozen=True)
-class EstimatorFacts:
-    """Facts about an estimator, as plain text; a fact that is unknown is empty.
+class EstimatorPapersAndSettings:
+    """Papers, source file and settings of an estimator, as plain text; an unknown value is empty.
 
     Each setting is one line. The papers are those of the estimator's base and form. Only submissions have `claim` and
     `code`; in both, control characters are replaced by spaces.
@@ -29,13 +29,13 @@ class EstimatorFacts:
     code: str = ""
 
 
-def make_estimator_facts(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorFacts:
+def describe_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorPapersAndSettings:
     """Collect the facts about an estimator; a submission with this id is looked up in the suites."""
     row = find_estimator_or_placeholder(name)
     submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
-        return EstimatorFacts(
+        return EstimatorPapersAndSettings(
             source=f"submitted file, sha256 {submission.sha256}",
             settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
             papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
@@ -45,7 +45,7 @@ def make_estimator_facts(name: str, suites: Iterable[SuiteResults] = ()) -> Esti
     published = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
     settings = tuple(f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
-    return EstimatorFacts(row.source, settings, papers, bibtex)
+    return EstimatorPapersAndSettings(row.source, settings, papers, bibtex)
 
 
 def make_run_command(suite_results: SuiteResults, name: str) -> str:
