@@ -273,11 +273,15 @@ class Suite:
 
         The default store's folder is printed.
         """
-        from roarbench.analysis.results_query import open_results
+        from roarbench.analysis.results_query import has_store, open_results
+        from roarbench.datasets.locations import describe_source
         from roarbench.store.user_suites import keep_suite
 
         print_default_store(self.store, said)
-        plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
+        plan = self.fitted
+        if self.data and not has_store(self.store, self.db):
+            describe_source(plan.dataset_record, self.data)  # a wrong folder leaves no store
+        results = open_results(self.store, self.db, read_only=False)
         if plan.own:
             keep_suite(results.database, plan)
         for name, why in plan.left_out.items():

@@ -27,7 +27,12 @@ from roarbench.cli import (
     submissions_and_transfer,
 )
 from roarbench.cli.options import app, make_command
-from roarbench.cli.suggested_commands import append_proposed_command, find_program_name, list_carried_options
+from roarbench.cli.suggested_commands import (
+    append_proposed_command,
+    find_program_name,
+    list_carried_options,
+    takes_arguments,
+)
 from roarbench.cli.terminal import check_terminal_width, discard_unwritable_output, make_output_tolerant, reserve_stdout
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -158,6 +163,8 @@ def _guess_meaning(words: list[str]) -> str:
     """Return a `did you mean` line with `--suite` before a name that lacks the option; empty for other mistakes."""
     command, name, *others = [*words, "", ""]
     if "--suite" not in list_carried_options(command) or "--suite" in words or not name or name.startswith("-"):
+        return ""
+    if name not in SUITES and takes_arguments(command):  # as `compare A B`
         return ""
     return f"did you mean {shlex.join([find_program_name(), command, '--suite', name, *filter(None, others)])}?"
 

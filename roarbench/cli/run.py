@@ -73,7 +73,7 @@ def run(
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(place, workspace, part, console)
     count, start = _choose_workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
-    with suite.open_results(console) as results:
+    with _open_results(suite, submitted, console) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
@@ -93,6 +93,15 @@ def run(
 def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the requested part of a suite, with submissions."""
     return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
+
+
+def _open_results(suite: "Suite", submitted: SubmissionOptions, console: Console) -> "ResultsStore":
+    """Open the results for writing, once the submissions' files are read: a refused file leaves no store."""
+    if submitted.submission:
+        from roarbench.execution.submission_intake import read_submissions
+
+        read_submissions(submitted.submission)
+    return suite.open_results(console)
 
 
 def _add_submissions(
@@ -258,7 +267,7 @@ def _run_twice(
     from roarbench.store.workspace import Workspace
 
     workspace = Workspace(suite.store)
-    with suite.open_results(err) as results:
+    with _open_results(suite, submitted, err) as results:
         part, pace = _add_submissions(suite, options, submitted, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]

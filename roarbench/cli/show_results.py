@@ -149,7 +149,9 @@ def _format_difference(title: str, names: tuple[str, str], found: "Difference") 
 
 
 def _explain_missing_verdict(names: tuple[str, str], found: "Difference") -> str:
-    """Explain the own-network verdicts of two rows, which compare each with 0 and not with each other."""
+    """Name the row without a gain, or explain own-network verdicts, which compare each row with 0 only."""
+    if lacking := [name for name, gain in zip(names, found.gains, strict=True) if gain.value is None]:
+        return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     fixed = [

@@ -34,6 +34,12 @@ def list_carried_options(command: str) -> list[str]:
     return [option for option in (*_SUITE, "-o") if option in has]
 
 
+def takes_arguments(command: str) -> bool:
+    """Return whether a command has arguments beside its options."""
+    known = getattr(get_command(app), "commands", {})
+    return command in known and any(each.param_type_name == "argument" for each in known[command].params)
+
+
 def propose_command(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path if it is not on PATH.
 

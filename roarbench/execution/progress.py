@@ -277,7 +277,7 @@ def _describe_step(event: FinishedStep) -> str:
     if step.run:
         text = describe_run(Point(step.run.cell, step.run.seed))
     else:
-        text = "reference trained" if step.kind == "reference" else step.job.name
+        text = "reference ready" if step.kind == "reference" else step.job.name  # given weights are not trained
     return f"{text}, done by another command" if event.elsewhere else text
 
 

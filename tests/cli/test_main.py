@@ -159,6 +159,8 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert found["protocol"] == "kar" and found["gains"]["truth"]["value"] == rows["truth"]["gain"]
     assert found["difference"]["points"] == pytest.approx(rows["truth"]["gain"] - rows["random"]["gain"])
     assert "truth - random: " in call("compare", "truth", "random", *SMALL, "--store", made).out
+    lacking = call("compare", "truth", "truth-inverted", *SMALL, "--store", made)
+    assert lacking.out.rstrip().endswith(": no verdict, because truth-inverted has no gain")
     nothing = call("compare", "truth", "random", "--suite", "planted", "--store", made)
     words = f"compare truth random {' '.join(SMALL)} --store {made}"
     assert nothing.code == 2 and nothing.err.startswith(
@@ -298,6 +300,8 @@ BAD = [
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("status", *SMALL, "--watch", "--format", "json"), "--watch draws on a terminal; leave out --format json, or "),
     (("run", "quick", "--max-images", "4"), "(did you mean roarbench run --suite quick --max-images 4?)"),
+    (("compare", "grad", "random"), "Missing option '--suite'. (roarbench --help)"),
+    (("compare", "planted", "grad", "random"), "(did you mean roarbench compare --suite planted grad random?)"),
     (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
     (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: there is no folder /nowhere; create"),

@@ -157,3 +157,11 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err
+
+
+@pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py"), ("--submission", __file__)])
+def test_a_run_that_is_refused_leaves_no_store(call, tmp_path, words):
+    for command in ("run", "replicate"):
+        answer = call(command, "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        assert not (tmp_path / "a").exists()

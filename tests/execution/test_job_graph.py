@@ -116,6 +116,13 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     assert own == "failed: roar none t=0 scalar seed 0: no memory"
 
 
+def test_a_reference_is_called_ready_because_given_weights_are_not_trained():
+    log, step = Console(file=StringIO(), width=80), make_step("reference")
+    with Watch(log, [step], lambda step: 1.0, workers=1) as watch:
+        watch.note(Event(step, "", seconds=1.0))
+    assert log.file.getvalue().rstrip().endswith("reference ready")
+
+
 def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
     todo = [make_step("rank", number) for number in range(100)]
     with Watch(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
