@@ -119,7 +119,7 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
 def test_a_reference_is_called_ready_because_given_weights_are_not_trained():
     log, step = Console(file=StringIO(), width=80), make_step("reference")
     with Watch(log, [step], lambda step: 1.0, workers=1) as watch:
-        watch.note(Event(step, "", seconds=1.0))
+        watch.note(FinishedStep(step, "", seconds=1.0))
     assert log.file.getvalue().rstrip().endswith("reference ready")
 
 
