@@ -294,7 +294,7 @@ def read_hooker2019(order: Order) -> Curves:
 
 
 def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
-    """Return the curves of Hooker et al. 2019 on one data set, by estimator; raises UnknownName for other data sets."""
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator; raise UnknownName for other data sets."""
     curves = read_hooker2019(order)
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)

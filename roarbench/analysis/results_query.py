@@ -43,7 +43,7 @@ def open_results(store: Path, db: str, read_only: bool = True) -> ResultsStore:
 
 
 def has_store(store: Path, db: str) -> bool:
-    """Return whether a store exists; raises StoreError if it cannot be used."""
+    """Return whether a store exists; raise StoreError if it cannot be used."""
     try:
         open_results(store, db).close()
     except EmptyStore:
@@ -52,7 +52,7 @@ def has_store(store: Path, db: str) -> bool:
 
 
 def open_existing_results(store: Path, db: str, suite: str = "quick") -> ResultsStore:
-    """Open a store for writing that exists already; raises as `open_results`, and leaves no store at a wrong path."""
+    """Open a store for writing that exists already; raise as `open_results`, and leaves no store at a wrong path."""
     open_results(store, db).close()
     return open_results(store, db, read_only=False)
 

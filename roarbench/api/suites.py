@@ -188,7 +188,7 @@ class Suite:
 
     @property
     def warnings(self) -> list[str]:
-        """Return warnings about your own suite and network, one line each; raises as `fitted` does."""
+        """Return warnings about your own suite and network, one line each; raise as `fitted` does."""
         few = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
         return [*filter(None, [next(filter(None, few), "")]), *self._tried[1]]
 

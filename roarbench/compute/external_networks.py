@@ -55,7 +55,7 @@ def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> n
 
 
 def import_timm_if_needed(name: str) -> Any:
-    """Return timm for one of its networks, None for others; raises CallerError if timm is not installed."""
+    """Return timm for one of its networks, None for others; raise CallerError if timm is not installed."""
     if not name.startswith(_TIMM):
         return None
     try:

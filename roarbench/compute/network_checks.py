@@ -67,7 +67,7 @@ def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: st
 
 
 def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
-    """Return the logits (n, classes) of some images; raises CallerError if the network does not return them."""
+    """Return the logits (n, classes) of some images; raise CallerError if the network does not return them."""
     shape = " x ".join(map(str, images.shape))
     try:
         with convert_exit_to_error():

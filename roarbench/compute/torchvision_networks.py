@@ -40,7 +40,7 @@ resnet = _import_torchvision_module("torchvision.models.resnet")
 
 
 def find_weights(network: str, weights: str) -> Any:
-    """Return a network's weights by their name in torchvision; raises UnknownName if there are none."""
+    """Return a network's weights by their name in torchvision; raise UnknownName if there are none."""
     models = import_torchvision_models()
     try:
         known = models.get_model_weights(network)

@@ -353,7 +353,7 @@ DATASETS = {record.name: record for record in _TABLE}
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Look up a data set by name; raises UnknownName for unknown names."""
+    """Look up a data set by name; raise UnknownName for unknown names."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

@@ -66,7 +66,7 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """Open a decoded data set; raises StoreError if it is missing, damaged or has another format."""
+    """Open a decoded data set; raise StoreError if it is missing, damaged or has another format."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:

@@ -104,7 +104,7 @@ def is_hidden(path: Path) -> bool:
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder and its subfolders, following links; raises DataError if a folder cannot be read.
+    """Yield the files in a folder and its subfolders, following links; raise DataError if a folder cannot be read.
 
     A link to a folder that contains the link is not followed.
     """
@@ -335,7 +335,7 @@ def has_idx_files(folder: Path) -> bool:
 
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raises DataError if a file is damaged."""
+    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError if a file is damaged."""
     images = _read_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
     labels = _read_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
     return images[:, np.newaxis], labels.astype(np.int64)

@@ -131,7 +131,7 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
 
 
 def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
-    """Add the size and channels of the image files to the record; raises DataError if too many files are damaged."""
+    """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
     files = [group.folder / file for place in places for group in _group_image_files(place) for file in group.files]

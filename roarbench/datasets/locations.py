@@ -39,7 +39,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
 
 
 def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
-    """Return the file of a table; raises DataError if it is unknown or missing."""
+    """Return the file of a table; raise DataError if it is unknown or missing."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():

@@ -131,7 +131,7 @@ def decode_splits(
 
 
 def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return the free bytes of the disk; raises StoreError if the missing data need more."""
+    """Return the free bytes of the disk; raise StoreError if the missing data need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:

@@ -122,7 +122,7 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the feature columns in order; raises DataError if one is missing, or if fewer than two remain."""
+    """Return the feature columns in order; raise DataError if one is missing, or if fewer than two remain."""
     has = table.column_names
     for name in (label, *columns):
         if name not in has:
@@ -160,7 +160,7 @@ def _describe_type(kind: pa.DataType) -> str:
 
 
 def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the class number of each row, int64 (n,), by sorted class; raises DataError for unusable labels."""
+    """Return the class number of each row, int64 (n,), by sorted class; raise DataError for unusable labels."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")

@@ -109,7 +109,7 @@ def _describe_parameters(entry: Submission) -> str:
 def validate_submission(
     submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> AcceptedSubmission:
-    """Check a submission in fresh sandboxes; raises Refusal with the first reason against it.
+    """Check a submission in fresh sandboxes; raise Refusal with the first reason against it.
 
     Costs are estimated for the suite. `begin` is called with the name of each of the `STAGES` stages when it begins.
     """

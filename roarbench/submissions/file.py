@@ -264,7 +264,7 @@ def _check_file(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """Check the source of a submission and return the submission; raises Refusal."""
+    """Check the source of a submission and return the submission; raise Refusal."""
     _check_size(len(source))
     texts = _read_texts(_read_constants(_parse_source_or_refuse(_decode_source(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
@@ -318,7 +318,7 @@ def _decode_source(source: bytes) -> str:
 
 
 def parse_source(text: str) -> ast.Module:
-    """Parse source code, in one thread at a time; raises the errors of `ast.parse`."""
+    """Parse source code, in one thread at a time; raise the errors of `ast.parse`."""
     with _PARSING:
         return ast.parse(text)
 

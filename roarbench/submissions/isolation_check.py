@@ -79,7 +79,7 @@ def _run_probe() -> SandboxExit:
 
 
 def _list_reached_things(death: SandboxExit) -> list[str]:
-    """Return the names of the things that the probe reached; raises SandboxError if the probe did not run."""
+    """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
     text = death.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)

@@ -12,7 +12,7 @@ from roarbench.estimators.lazy_torch import Tensor, torch
 
 
 def read_truth(inputs: MapInput) -> Tensor:
-    """Return the true importance of planted data; raises DataError if the data set has none."""
+    """Return the true importance of planted data; raise DataError if the data set has none."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
     return inputs.batch.truth
